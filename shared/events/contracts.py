@@ -1,0 +1,555 @@
+"""The events, as frozen models. The JSON Schemas and the AsyncAPI document are made from these.
+
+State model
+===========
+A *job* (Volcano's Job) is **submitted** by somebody, then **admitted** or **rejected**. An admitted
+job is created in Kubernetes; its life from there is the table of phases in
+``services.controller.core.lifecycle`` (Pending, Running, Restarting, Completed, Failed, …), and each
+change of phase is a ``JobPhaseChanged``. Every full restart raises the job's *generation* (its
+``status.version``).
+
+The pods of one generation are a *gang*: they start together, at least ``minMember`` of them (and of
+each task its ``minimum``), or not at all. ``GangReady`` says what should run: the members by pod name
+and the shape of each task, before any pod exists. The scheduler answers with ``GangDecided``: one
+gang's decision, whole. The controller carries it out and answers with ``DecisionApplied``:
+
+    waiting ──GangDecided──▶ in flight ──applied──▶ placed
+       ▲                        │
+       └──refused / rolled back─┘        (the gang is decided anew)
+
+While a gang waits, a ``GangReport`` says why. What exists is in the ``…State`` events, compacted by
+key; a record without a value says that the object is gone.
+
+Rules for changing this file
+============================
+A reader of version n must be able to read what a writer of version n+1 writes: fields are added with
+a default, never removed, renamed or narrowed; anything else is a new type (``….v2``) beside the old.
+``python -m shared.events.schemas --check`` refuses a change that breaks this.
+
+Units: CPU is in milli-CPU, memory and storage in bytes, everything else in counts; times are RFC 3339
+in UTC.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+Count = Annotated[int, Field(ge=0)]
+Resources = dict[str, int]
+"""Amounts by resource name in base units (CPU in milli-CPU, the rest in plain units)."""
+
+
+class Contract(BaseModel):
+    """Base of everything that travels on a topic: frozen; unknown fields are ignored."""
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True, alias_generator=to_camel, extra="ignore")
+
+    TYPE: ClassVar[str] = ""
+    """The CloudEvents type; empty for parts of events."""
+
+
+# ---------------------------------------------------------------------------------------- parts
+
+
+class Toleration(Contract):
+    """A pod's toleration, as Kubernetes has it. An empty key with Exists tolerates everything."""
+
+    key: str = ""
+    operator: Literal["Exists", "Equal", "Lt", "Gt"] = "Equal"
+    value: str = ""
+    effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] = ""
+    toleration_seconds: int | None = None
+
+
+class Taint(Contract):
+    """A node's taint."""
+
+    key: str
+    value: str = ""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+
+
+class Requirement(Contract):
+    """One comparison of a node's label (or field) with values."""
+
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+    values: tuple[str, ...] = ()
+
+
+class NodeTerm(Contract):
+    """All expressions and fields of a term must match; an empty term matches nothing."""
+
+    expressions: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+
+
+class PreferredTerm(Contract):
+    """A term that adds ``weight`` (1..100) to a node's score."""
+
+    weight: Annotated[int, Field(ge=1, le=100)]
+    term: NodeTerm
+
+
+class Shape(Contract):
+    """The part of a pod that scheduling depends on. Pods of one template share one shape.
+
+    ``extras`` keeps what the present scheduler does not look at (pod affinity, spread constraints,
+    volumes, host ports), in Kubernetes' own form, for those that will.
+    """
+
+    requests: Resources = {}
+    node_selector: dict[str, str] = {}
+    required_terms: tuple[NodeTerm, ...] | None = None
+    """Node affinity: any of these terms; None asks for nothing, an empty tuple matches no node."""
+    preferred_terms: tuple[PreferredTerm, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    priority: int = 0
+    preemptable: bool = True
+    scheduling_gated: bool = False
+    extras: dict[str, Any] = {}
+
+
+class GangRef(Contract):
+    """Names one generation of a gang. ``name`` is the PodGroup's."""
+
+    namespace: str
+    name: str
+    uid: str
+    generation: Count = 0
+
+
+class Member(Contract):
+    """A pod of a gang that should exist. ``index`` is its number inside its task."""
+
+    pod: str
+    index: Count = 0
+
+
+class GangTask(Contract):
+    """The members of a gang which share a template. ``minimum`` of them must run."""
+
+    name: str
+    shape: Shape
+    members: tuple[Member, ...]
+    minimum: Count = 0
+
+
+class Gang(Contract):
+    """What should run together. The pods may not exist yet; ``PodState`` says which do."""
+
+    namespace: str
+    name: str
+    uid: str
+    generation: Count = 0
+    job: str | None = None
+    """Name of the owning Volcano Job; None for a gang of plain pods."""
+    pool: str = "default"
+    queue: str = "default"
+    priority: int = 0
+    priority_class: str = ""
+    min_member: Count
+    tasks: tuple[GangTask, ...]
+    created_at: datetime
+    ready_since: datetime
+    """When this generation could first be scheduled: age for ordering and waiting time."""
+
+    @property
+    def ref(self) -> GangRef:
+        """The gang's name and generation."""
+        return GangRef(namespace=self.namespace, name=self.name, uid=self.uid, generation=self.generation)
+
+
+class Violation(Contract):
+    """One reason why a job may not be created."""
+
+    code: str
+    """Stable, kebab-case: for programs."""
+    path: str
+    """Kubernetes field path, e.g. ``spec.tasks[0].replicas``; empty for the whole object."""
+    message: str
+
+
+class Binding(Contract):
+    """Put this pod on this node. ``uid`` None: the pod does not exist yet and is created bound."""
+
+    pod: str
+    task: str
+    node: str
+    uid: str | None = None
+
+
+class Eviction(Contract):
+    """Take this pod away. ``reason`` is for its owner."""
+
+    namespace: str
+    pod: str
+    uid: str
+    reason: str
+
+
+class Reservation(Contract):
+    """Keep these amounts on a node for the gang until the time given."""
+
+    node: str
+    resources: Resources
+    until: datetime
+
+
+class BindFailure(Contract):
+    """Why one binding could not be carried out."""
+
+    pod: str
+    node: str
+    code: str
+    message: str
+
+
+class PodCounts(Contract):
+    """A job's pods by what they are doing."""
+
+    pending: Count = 0
+    running: Count = 0
+    succeeded: Count = 0
+    failed: Count = 0
+    terminating: Count = 0
+    unknown: Count = 0
+
+
+class Reason(Contract):
+    """Why a gang waits: a stable code, a sentence with numbers, and what the sentence says as data."""
+
+    code: str
+    message: str
+    numbers: dict[str, int | float | str] = {}
+    next_step: str = ""
+    """What the reader can do about it."""
+
+
+# ---------------------------------------------------------------------------- job-submitted & co
+
+
+class JobSubmitted(Contract):
+    """Somebody wants this job. The object is not checked yet, not even its types."""
+
+    TYPE = "dev.pumice.job.submitted.v1"
+    job: dict[str, Any]
+    """A Volcano Job object; ``metadata.namespace`` defaults to ``default``."""
+    submitted_by: str = ""
+    submitted_at: datetime | None = None
+
+
+class JobAdmitted(Contract):
+    """The job with its defaults; it may be created."""
+
+    TYPE = "dev.pumice.job.admitted.v1"
+    submission: str
+    """Id of the JobSubmitted event: a second admission of it creates no second job."""
+    job: dict[str, Any]
+    submitted_by: str = ""
+    submitted_at: datetime | None = None
+
+
+class JobRejected(Contract):
+    """The job will not be created; every reason."""
+
+    TYPE = "dev.pumice.job.rejected.v1"
+    submission: str
+    namespace: str
+    name: str
+    violations: Annotated[tuple[Violation, ...], Field(min_length=1)]
+
+
+class JobAction(StrEnum):
+    """What a command asks of a job."""
+
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    RESTART = "restart"
+    ABORT = "abort"
+    TERMINATE = "terminate"
+    COMPLETE = "complete"
+    DELETE = "delete"
+    SCALE = "scale"
+
+
+class CommandJob(Contract):
+    """A command to a job that exists."""
+
+    TYPE = "dev.pumice.job.command.v1"
+    namespace: str
+    name: str
+    uid: str | None = None
+    """Only this very job; None: whichever has the name."""
+    action: JobAction
+    replicas: dict[str, Count] = {}
+    """For ``scale``: task name to replicas."""
+    reason: str = ""
+    issued_by: str = ""
+
+
+class JobPhaseChanged(Contract):
+    """A job went from one phase to another (``previous`` empty: it was created)."""
+
+    TYPE = "dev.pumice.job.phase-changed.v1"
+    namespace: str
+    name: str
+    uid: str
+    generation: Count
+    previous: str
+    phase: str
+    reason: str = ""
+    message: str = ""
+    at: datetime
+    queue: str = "default"
+    submission: str | None = None
+    retry_count: Count = 0
+    pods: PodCounts = PodCounts()
+
+
+# ------------------------------------------------------------------------------------- scheduling
+
+
+class GangReady(Contract):
+    """This gang can be queued."""
+
+    TYPE = "dev.pumice.gang.ready.v1"
+    gang: Gang
+
+
+class GangDecided(Contract):
+    """One gang's decision, whole. Applying it twice has the same outcome as once."""
+
+    TYPE = "dev.pumice.gang.decided.v1"
+    decision: str
+    """Unique and deterministic: pool, gang UID, generation and a count."""
+    pool: str
+    gang: GangRef
+    enqueue: bool = False
+    """The PodGroup leaves Pending for Inqueue with this decision."""
+    bindings: tuple[Binding, ...] = ()
+    minimum: Count = 0
+    """With fewer of the gang's pods bound than this, what was bound is taken back."""
+    evictions: tuple[Eviction, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
+    cycle: Count = 0
+    cycle_traceparent: str | None = None
+    decided_at: datetime
+
+
+class DecisionOutcome(StrEnum):
+    """What became of a decision."""
+
+    APPLIED = "applied"
+    PARTIAL = "partial"
+    """Some bindings failed, but the gang has its minimum."""
+    ROLLED_BACK = "rolled-back"
+    """Too many failed: what was bound was taken back."""
+    REFUSED = "refused"
+    """Nothing was done: the gang is gone, of another generation, or was decided before."""
+
+
+class BoundPod(Contract):
+    """A pod that the decision bound."""
+
+    pod: str
+    uid: str
+    node: str
+
+
+class DecisionApplied(Contract):
+    """What became of a decision."""
+
+    TYPE = "dev.pumice.gang.decision-applied.v1"
+    decision: str
+    pool: str
+    gang: GangRef
+    outcome: DecisionOutcome
+    bound: tuple[BoundPod, ...] = ()
+    failures: tuple[BindFailure, ...] = ()
+    message: str = ""
+    at: datetime
+
+
+class GangReport(Contract):
+    """Why this gang waits, its place in its queue, and when it may start."""
+
+    TYPE = "dev.pumice.gang.report.v1"
+    gang: GangRef
+    job: str | None = None
+    queue: str
+    waiting_since: datetime
+    position: Annotated[int, Field(ge=1)]
+    """1 is the head of its queue."""
+    queue_length: Count
+    reason: Reason
+    details: tuple[Reason, ...] = ()
+    """The other obstacles, most important first."""
+    estimated_start: datetime | None = None
+    at: datetime
+
+
+# ---------------------------------------------------------------------------------- cluster-state
+
+
+class NodeState(Contract):
+    """A node as the scheduler sees it."""
+
+    TYPE = "dev.pumice.state.node.v1"
+    name: str
+    pool: str = "default"
+    labels: dict[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    ready: bool = True
+    allocatable: Resources = {}
+
+
+class PodState(Contract):
+    """A pod that exists. Pods which ended hold nothing and are reported once, then removed."""
+
+    TYPE = "dev.pumice.state.pod.v1"
+    namespace: str
+    name: str
+    uid: str
+    gang: str | None = None
+    """Name of its PodGroup; None for a pod of somebody else, which only takes room."""
+    task: str = ""
+    index: Count = 0
+    generation: Count = 0
+    queue: str = ""
+    node: str | None = None
+    phase: str = "Pending"
+    releasing: bool = False
+    """Being deleted: still holds its room, but not for long."""
+    ours: bool = True
+    """Its schedulerName is ours."""
+    shape: Shape
+    created_at: datetime
+    started_at: datetime | None = None
+
+
+class QueueState(Contract):
+    """A queue."""
+
+    TYPE = "dev.pumice.state.queue.v1"
+    name: str
+    uid: str = ""
+    parent: str = ""
+    state: str = "Open"
+    weight: int = 1
+    priority: int = 0
+    reclaimable: bool = True
+    capability: Resources | None = None
+    deserved: Resources | None = None
+    guarantee: Resources | None = None
+    created_at: datetime | None = None
+
+
+class PodGroupState(Contract):
+    """A PodGroup and, when its job is known, the gang that should run."""
+
+    TYPE = "dev.pumice.state.podgroup.v1"
+    namespace: str
+    name: str
+    uid: str
+    phase: str = "Pending"
+    gang: Gang | None = None
+    traceparent: str | None = None
+
+
+class PriorityClassState(Contract):
+    """A priority class."""
+
+    TYPE = "dev.pumice.state.priorityclass.v1"
+    name: str
+    value: int
+    global_default: bool = False
+    preemption_policy: str = "PreemptLowerPriority"
+
+
+class JobState(Contract):
+    """A job, for views and for admission."""
+
+    TYPE = "dev.pumice.state.job.v1"
+    namespace: str
+    name: str
+    uid: str
+    generation: Count = 0
+    queue: str = "default"
+    phase: str = "Pending"
+    reason: str = ""
+    message: str = ""
+    min_available: Count = 0
+    replicas: Count = 0
+    requests: Resources = {}
+    """Sum over all its pods."""
+    retry_count: Count = 0
+    pods: PodCounts = PodCounts()
+    priority_class: str = ""
+    podgroup: str | None = None
+    submission: str | None = None
+    submitted_by: str = ""
+    traceparent: str | None = None
+    deleting: bool = False
+    created_at: datetime
+    changed_at: datetime
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+# -------------------------------------------------------------------------------------- usage
+
+
+class QueueUsage(Contract):
+    """Decayed GPU time used by a queue."""
+
+    TYPE = "dev.pumice.queue.usage.v1"
+    queue: str
+    gpu_seconds: float
+    half_life_seconds: Annotated[float, Field(gt=0)]
+    as_of: datetime
+
+
+ClusterFact = NodeState | PodState | QueueState | PodGroupState | PriorityClassState | JobState
+Event = (
+    JobSubmitted
+    | JobAdmitted
+    | JobRejected
+    | CommandJob
+    | JobPhaseChanged
+    | GangReady
+    | GangDecided
+    | DecisionApplied
+    | GangReport
+    | ClusterFact
+    | QueueUsage
+)
+
+EVENTS: dict[str, type[Contract]] = {
+    event.TYPE: event
+    for event in (
+        JobSubmitted,
+        JobAdmitted,
+        JobRejected,
+        CommandJob,
+        JobPhaseChanged,
+        GangReady,
+        GangDecided,
+        DecisionApplied,
+        GangReport,
+        NodeState,
+        PodState,
+        QueueState,
+        PodGroupState,
+        PriorityClassState,
+        JobState,
+        QueueUsage,
+    )
+}
+"""Every event by its CloudEvents type."""

@@ -1,0 +1,1 @@
+"""Kubernetes: the ``Cluster`` port, its HTTP client and the informer (list, watch, local store)."""

@@ -1,0 +1,1 @@
+"""The log: the ``EventLog`` port and its adapters (Kafka; in-process, in memory or on disk)."""

@@ -1,0 +1,1 @@
+"""Traces, metrics and logging, set up once by each service."""
