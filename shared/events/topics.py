@@ -53,8 +53,16 @@ _POOL: Final = "node pool"
 TOPICS: Final[dict[str, Topic]] = {
     topic.spec.name: topic
     for topic in (
-        Topic(_log(JOB_SUBMITTED, 6, 7), _JOB, ("gateway", "any client"), "Somebody wants this job.", (c.JobSubmitted,)),
-        Topic(_log(JOB_COMMANDS, 6, 7), _JOB, ("gateway", "any client"), "A command to a job.", (c.CommandJob,)),
+        Topic(
+            _log(JOB_SUBMITTED, 6, 7),
+            _JOB,
+            ("gateway", "any client"),
+            "Somebody wants this job.",
+            (c.JobSubmitted,),
+        ),
+        Topic(
+            _log(JOB_COMMANDS, 6, 7), _JOB, ("gateway", "any client"), "A command to a job.", (c.CommandJob,)
+        ),
         Topic(_log(JOB_ADMITTED, 6, 7), _JOB, ("admission",), "The job with its defaults.", (c.JobAdmitted,)),
         Topic(
             _log(JOB_REJECTED, 6, 7),
@@ -71,11 +79,31 @@ TOPICS: Final[dict[str, Topic]] = {
             "What exists: nodes, pods, queues, podgroups, priority classes, jobs.",
             (c.NodeState, c.PodState, c.QueueState, c.PodGroupState, c.PriorityClassState, c.JobState),
         ),
-        Topic(_log(BIND_DECISIONS, 6, 7), _POOL, ("scheduler",), "One gang's decision, whole.", (c.GangDecided,)),
-        Topic(_log(BIND_RESULTS, 6, 7), _POOL, ("controller",), "What became of a decision.", (c.DecisionApplied,)),
+        Topic(
+            _log(BIND_DECISIONS, 6, 7), _POOL, ("scheduler",), "One gang's decision, whole.", (c.GangDecided,)
+        ),
+        Topic(
+            _log(BIND_RESULTS, 6, 7),
+            _POOL,
+            ("controller",),
+            "What became of a decision.",
+            (c.DecisionApplied,),
+        ),
         Topic(_compacted(SCHEDULING_REPORTS, 6), _JOB, ("scheduler",), "Why a gang waits.", (c.GangReport,)),
-        Topic(_log(JOB_LIFECYCLE, 6, 30), _JOB, ("controller",), "Each change of a job's phase.", (c.JobPhaseChanged,)),
-        Topic(_compacted(QUEUE_USAGE, 1), "queue", ("usage",), "Decayed GPU time used by a queue.", (c.QueueUsage,)),
+        Topic(
+            _log(JOB_LIFECYCLE, 6, 30),
+            _JOB,
+            ("controller",),
+            "Each change of a job's phase.",
+            (c.JobPhaseChanged,),
+        ),
+        Topic(
+            _compacted(QUEUE_USAGE, 1),
+            "queue",
+            ("usage",),
+            "Decayed GPU time used by a queue.",
+            (c.QueueUsage,),
+        ),
     )
 }
 

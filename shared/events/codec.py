@@ -1,0 +1,207 @@
+"""Envelopes to records of the log and back: CloudEvents 1.0 in Kafka's binary mode.
+
+Sources: the CloudEvents specification 1.0.2, its Kafka protocol binding (headers ``ce_*``, content
+type ``application/json``) and W3C Trace Context (header ``traceparent``).
+
+Topics that anybody writes are read generously: a binary CloudEvent, a structured one (content type
+``application/cloudevents+json``), and on ``job-submitted`` a bare Job object; in JSON or YAML. What
+cannot be read raises :class:`shared.errors.ContractError` with a stable reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, TypeGuard
+
+import orjson
+import yaml
+from pydantic import ValidationError
+
+from shared.errors import ContractError
+from shared.events import topics
+from shared.events.contracts import EVENTS, Contract, JobSubmitted
+from shared.events.envelope import Envelope
+from shared.log.port import Delivery, Headers, Record
+
+SPEC_VERSION: Final = "1.0"
+JSON_TYPE: Final = "application/json"
+STRUCTURED_TYPE: Final = "application/cloudevents+json"
+_VERSION = re.compile(r"\.v\d+$")
+
+
+def encode(topic: str, key: bytes, envelope: Envelope[Contract], *, partition: int | None = None) -> Record:
+    """Return the record of an event, in CloudEvents' binary mode. Fields with their default are left out."""
+    headers: list[tuple[str, bytes]] = [
+        ("ce_specversion", SPEC_VERSION.encode()),
+        ("ce_id", envelope.id.encode()),
+        ("ce_source", envelope.source.encode()),
+        ("ce_type", envelope.type.encode()),
+        ("ce_time", _format_time(envelope.time).encode()),
+        ("content-type", JSON_TYPE.encode()),
+    ]
+    if envelope.subject is not None:
+        headers.append(("ce_subject", envelope.subject.encode()))
+    if envelope.traceparent is not None:
+        headers.append(("traceparent", envelope.traceparent.encode()))
+    if envelope.tracestate is not None:
+        headers.append(("tracestate", envelope.tracestate.encode()))
+    value = envelope.data.model_dump_json(by_alias=True, exclude_defaults=True).encode()
+    return Record(topic, key, value, tuple(headers), partition)
+
+
+def decode(delivery: Delivery) -> Envelope[Contract]:
+    """Return the event of a record that has a value.
+
+    Raises:
+        ContractError: ``no-value``, ``not-json-or-yaml``, ``not-a-cloudevent``, ``unknown-contract-version``,
+            ``unknown-event-type``, ``wrong-topic``, ``not-a-job`` or ``invalid-data``.
+    """
+    if delivery.value is None:
+        raise ContractError("no-value", f"a record without a value on {delivery.topic}")
+    headers = _texts(delivery.headers)
+    content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if "ce_type" in headers:
+        return _from_attributes(
+            {name.removeprefix("ce_"): text for name, text in headers.items() if name.startswith("ce_")},
+            delivery.value if content_type in ("", JSON_TYPE) else parse(delivery.value),
+            delivery,
+            headers,
+        )
+    content = parse(delivery.value)
+    if content_type.startswith("application/cloudevents") or _looks_structured(content):
+        if not isinstance(content, dict):
+            raise ContractError("not-a-cloudevent", "a structured CloudEvent must be an object")
+        return _from_attributes(content, content.get("data"), delivery, headers)
+    if delivery.topic == topics.JOB_SUBMITTED:
+        return _bare_job(content, delivery, headers)
+    raise ContractError("not-a-cloudevent", "no ce_type header and not a structured CloudEvent")
+
+
+def parse(value: bytes) -> Any:
+    """Return the content of JSON or YAML text (one document). Raises ContractError."""
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError as error:
+        json_problem = str(error)
+    try:
+        content = yaml.load(value, Loader=_JSON_LOADER)  # noqa: S506 - a safe loader without timestamps
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        problem = " ".join(str(error).split())
+        raise ContractError(
+            "not-json-or-yaml", f"neither JSON ({json_problem}) nor YAML ({problem})"
+        ) from error
+    if not isinstance(content, dict):
+        raise ContractError("not-json-or-yaml", f"a {type(content).__name__} instead of an object")
+    return content
+
+
+class _JSON_LOADER(yaml.CSafeLoader):  # noqa: N801 - used as a constant
+    """YAML as Kubernetes reads it: what is not JSON (timestamps) stays text."""
+
+
+_JSON_LOADER.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def _texts(headers: Headers) -> dict[str, str]:
+    return {name.lower(): value.decode("utf-8", "replace") for name, value in headers}
+
+
+def _looks_structured(content: Any) -> TypeGuard[dict[str, Any]]:
+    return isinstance(content, dict) and "specversion" in content and "type" in content
+
+
+def _from_attributes(
+    attributes: Mapping[str, Any], data: Any, delivery: Delivery, headers: Mapping[str, str]
+) -> Envelope[Contract]:
+    missing = [name for name in ("id", "source", "type") if not isinstance(attributes.get(name), str)]
+    if missing or attributes.get("specversion") != SPEC_VERSION:
+        problem = f"missing {', '.join(missing)}" if missing else f"specversion is not {SPEC_VERSION}"
+        raise ContractError("not-a-cloudevent", f"CloudEvents attributes: {problem}")
+    kind = attributes["type"]
+    event = _event_class(kind, delivery.topic)
+    return Envelope(
+        id=attributes["id"],
+        source=attributes["source"],
+        time=_time(attributes.get("time"), delivery),
+        subject=attributes.get("subject"),
+        data=_read(event, data, kind),
+        traceparent=headers.get("traceparent") or _text(attributes.get("traceparent")),
+        tracestate=headers.get("tracestate") or _text(attributes.get("tracestate")),
+    )
+
+
+def _event_class(kind: str, topic: str) -> type[Contract]:
+    event = EVENTS.get(kind)
+    if event is None:
+        family = _VERSION.sub("", kind)
+        known = [name for name in EVENTS if _VERSION.sub("", name) == family]
+        if known:
+            raise ContractError(
+                "unknown-contract-version", f"{kind} is unknown here; known: {', '.join(known)}"
+            )
+        raise ContractError("unknown-event-type", f"{kind} is no event of ours")
+    home = topics.TOPICS.get(topic)
+    if home is not None and event not in home.events:
+        raise ContractError("wrong-topic", f"{kind} does not belong on {topic}")
+    return event
+
+
+def _read(event: type[Contract], data: Any, kind: str) -> Contract:
+    try:
+        if isinstance(data, bytes):
+            if event is not JobSubmitted:
+                return event.model_validate_json(data)
+            data = parse(data)
+        if event is JobSubmitted and isinstance(data, dict) and "job" not in data and "kind" in data:
+            data = {"job": data}
+        return event.model_validate(data)
+    except ValidationError as error:
+        raise ContractError("invalid-data", f"data of {kind}: {_problems(error)}") from error
+
+
+def _problems(error: ValidationError) -> str:
+    return "; ".join(
+        f"{'.'.join(map(str, problem['loc'])) or 'value'}: {problem['msg']}"
+        for problem in error.errors()[:10]
+    )
+
+
+def _bare_job(content: Any, delivery: Delivery, headers: Mapping[str, str]) -> Envelope[Contract]:
+    """Wrap a bare Job; its identity is its place in the log, so a re-read is the same submission."""
+    if not isinstance(content, dict) or not isinstance(content.get("kind"), str):
+        raise ContractError("not-a-job", "neither a CloudEvent nor an object with apiVersion and kind")
+    return Envelope(
+        id=f"{delivery.topic}-{delivery.partition}-{delivery.offset}",
+        source=f"/log/{delivery.topic}",
+        time=_timestamp(delivery),
+        data=JobSubmitted(job=content),
+        traceparent=headers.get("traceparent"),
+        tracestate=headers.get("tracestate"),
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _format_time(time: datetime) -> str:
+    return time.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _time(value: Any, delivery: Delivery) -> datetime:
+    if not isinstance(value, str):
+        return _timestamp(delivery)
+    try:
+        time = datetime.fromisoformat(value)
+    except ValueError as error:
+        raise ContractError("not-a-cloudevent", f"time is not RFC 3339: {value!r}") from error
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _timestamp(delivery: Delivery) -> datetime:
+    return datetime.fromtimestamp(delivery.timestamp_ms / 1000, UTC)
