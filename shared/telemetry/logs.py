@@ -69,8 +69,8 @@ def _short(value: object) -> str:
     return repr(text) if not text or " " in text or "\n" in text or "=" in text else text
 
 
-def setup_logging(*, json: bool | None = None, level: str = "INFO", stream: TextIO | None = None) -> None:
-    """Send all logging to ``stream`` (standard error). ``json`` None: text on a terminal, else JSON.
+def setup_logging(*, as_json: bool | None = None, level: str = "INFO", stream: TextIO | None = None) -> None:
+    """Send all logging to ``stream`` (standard error). ``as_json`` None: text on a terminal, else JSON.
 
     Called once by a process's entry point. Libraries speak from WARNING on: what they retry by
     themselves is not news.
@@ -78,7 +78,7 @@ def setup_logging(*, json: bool | None = None, level: str = "INFO", stream: Text
     target = stream or sys.stderr
     handler = logging.StreamHandler(target)
     handler.setFormatter(
-        JsonFormatter() if (not target.isatty() if json is None else json) else TextFormatter()
+        JsonFormatter() if (not target.isatty() if as_json is None else as_json) else TextFormatter()
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -18,11 +18,13 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcess
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.exposition import generate_latest
 
 from shared.clock import Clock
-from shared.telemetry.logs import ROOT, Outage
+from shared.telemetry.logs import ROOT, Outage, setup_logging
 from shared.telemetry.spans import FinishedSpan, SpanStatus, TraceContext, parse_traceparent
+
+__all__ = ["Telemetry", "from_environment", "setup_logging"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SCOPE: Final = InstrumentationScope("pumice")
@@ -65,9 +67,9 @@ class Telemetry:
         """Return a helper that says once that ``what`` is away and once that it is back."""
         return Outage(what, self.log, clock)
 
-    def exposition(self) -> tuple[bytes, str]:
-        """Return the metrics in Prometheus' text format, and its content type."""
-        return generate_latest(self.registry), CONTENT_TYPE_LATEST
+    def exposition(self) -> str:
+        """Return the metrics in Prometheus' text format (``text/plain; version=0.0.4``)."""
+        return generate_latest(self.registry).decode()
 
     def shutdown(self) -> None:
         """Send what is left and stop. May block for some seconds when the collector is away."""
