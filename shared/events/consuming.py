@@ -210,7 +210,7 @@ class Consuming:
                 return
 
     def _back_off(self, tries: int) -> float:
-        return min(_LAST_RETRY, _FIRST_RETRY * 2 ** min(tries - 1, 16)) * self._jitter.uniform(0.5, 1.0)
+        return min(_LAST_RETRY, _FIRST_RETRY * 2.0 ** min(tries - 1, 16)) * self._jitter.uniform(0.5, 1.0)
 
     async def _revoked(self, partitions: frozenset[TopicPartition]) -> None:
         """Finish what is in flight of these partitions, so that the next owner repeats little."""

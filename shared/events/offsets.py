@@ -53,5 +53,7 @@ class OffsetTracker:
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """Drop partitions that belong to somebody else now."""
         for where in partitions:
-            for table in (self._begun, self._finished, self._next, self._committed):
-                table.pop(where, None)  # type: ignore[attr-defined]
+            self._begun.pop(where, None)
+            self._finished.pop(where, None)
+            self._next.pop(where, None)
+            self._committed.pop(where, None)

@@ -1,0 +1,152 @@
+"""A service as a process: connections, the operations port, signals, exit codes.
+
+The operations port serves ``/healthz`` (the process answers), ``/readyz`` (503 with what is missing) and
+``/metrics``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from aiohttp import web
+
+from shared.clock import SystemClock
+from shared.errors import ConfigurationError, Fenced, StartupError, Unavailable
+from shared.events.topics import SPECS
+from shared.kube.client import connect
+from shared.log.connect import open_log
+from shared.service import Service
+from shared.settings import CommonSettings, load_settings
+from shared.telemetry.logs import setup_logging
+from shared.telemetry.telemetry import Telemetry, from_environment
+
+S = TypeVar("S", bound=CommonSettings)
+
+
+async def serve_operations(
+    services: Sequence[Service], telemetry: Sequence[Telemetry], host: str, port: int
+) -> web.AppRunner:
+    """Serve /healthz, /readyz and /metrics of some services. Raises StartupError when the port is in use."""
+
+    async def healthz(_: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def readyz(_: web.Request) -> web.Response:
+        missing = {f"{s.name}.{part}": why for s in services for part, why in s.health.reasons.items()}
+        return web.json_response({"ready": not missing, "waiting": missing}, status=503 if missing else 200)
+
+    async def metrics(_: web.Request) -> web.Response:
+        return web.Response(text="".join(one.exposition() for one in telemetry), content_type="text/plain")
+
+    app = web.Application()
+    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", metrics)])
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as error:
+        await runner.cleanup()
+        raise StartupError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+    return runner
+
+
+async def until_stopped(work: Coroutine[Any, Any, None]) -> None:
+    """Run ``work`` until it ends or SIGINT or SIGTERM cancels it; a cancelled work is awaited to its end."""
+    loop = asyncio.get_running_loop()
+    task = asyncio.create_task(work)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        await task
+    except asyncio.CancelledError:
+        if not task.cancelled():
+            raise
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+def exit_code(program: str, work: Callable[[], None]) -> int:
+    """Run ``work`` and turn its errors into one line each and an exit code: 2 wrong use, 1 the world."""
+    try:
+        work()
+    except* ConfigurationError as group:
+        _tell(program, group)
+        code = 2
+    except* (StartupError, Unavailable, Fenced) as group:
+        _tell(program, group)
+        code = 1
+    else:
+        code = 0
+    return code
+
+
+def _tell(program: str, group: BaseExceptionGroup[BaseException]) -> None:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            _tell(program, error)
+        else:
+            sys.stderr.write(f"{program}: {error}\n")
+
+
+def main(
+    name: str, settings_class: type[S], build: Callable[..., Service], *, needs_cluster: bool = False
+) -> int:
+    """Run one service as a process until it is stopped, and return the process's exit code.
+
+    ``build(settings, *, clock, log, ids, telemetry[, cluster])`` is the service's composition root.
+    """
+
+    def work() -> None:
+        settings = load_settings(settings_class, file=os.environ.get("PUMICE_CONFIG"))
+        setup_logging(level=settings.log_level, as_json=settings.log_json)
+        run(until_stopped(_process(name, settings, build, needs_cluster=needs_cluster)))
+
+    return exit_code(f"pumice-{name}", work)
+
+
+def new_id() -> str:
+    """Return a new unique identifier: 32 hex digits."""
+    return uuid4().hex
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """Run ``work`` on a new event loop, uvloop's where there is one."""
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(work)
+    else:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(work)
+
+
+async def _process(
+    name: str, settings: CommonSettings, build: Callable[..., Service], *, needs_cluster: bool
+) -> None:
+    clock = SystemClock()
+    telemetry = from_environment(name)
+    async with AsyncExitStack() as stack:
+        stack.callback(telemetry.shutdown)
+        log = open_log(settings.log, clock=clock, client_id=f"pumice-{name}")
+        stack.push_async_callback(log.close)
+        await log.start()
+        await log.create_topics(SPECS)
+        parts: dict[str, Any] = {"clock": clock, "log": log, "ids": new_id, "telemetry": telemetry}
+        if needs_cluster:
+            parts["cluster"] = connect(settings.kubeconfig, clock=clock, context=settings.context)
+            stack.push_async_callback(parts["cluster"].close)
+        service = build(settings, **parts)
+        if settings.operations_port:
+            operations = await serve_operations(
+                [service], [telemetry], settings.operations_host, settings.operations_port
+            )
+            stack.push_async_callback(operations.cleanup)
+        await service.run()
