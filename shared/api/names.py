@@ -1,0 +1,107 @@
+"""Every label, annotation and name that Pumice sets or honours, as Volcano spells them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+VOLCANO: Final = "volcano.sh/"
+"""The prefix of annotations that a PodGroup takes over from its owner."""
+
+# On the pods of a job.
+TASK_SPEC: Final = "volcano.sh/task-spec"
+TASK_INDEX: Final = "volcano.sh/task-index"
+JOB_NAME: Final = "volcano.sh/job-name"
+JOB_NAMESPACE: Final = "volcano.sh/job-namespace"
+QUEUE_NAME: Final = "volcano.sh/queue-name"
+JOB_VERSION: Final = "volcano.sh/job-version"
+JOB_TYPE: Final = "volcano.sh/job-type"
+JOB_RETRY_COUNT: Final = "volcano.sh/job-retry-count"
+PARTITION_ID: Final = "volcano.sh/partition-id"
+TEMPLATE_UID: Final = "volcano.sh/template-uid"
+CONTROLLER_OUT_OF_SYNC: Final = "volcano.sh/controller-out-of-sync"
+GROUP_NAME: Final = "scheduling.k8s.io/group-name"
+"""The only link from a pod to its PodGroup (same namespace)."""
+
+# Groups and queues.
+VOLCANO_GROUP_NAME: Final = "scheduling.volcano.sh/group-name"
+GROUP_MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"
+GROUP_MIN_RESOURCES: Final = "scheduling.volcano.sh/group-min-resources"
+GROUP_QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
+QUEUE_ALLOCATION_GATE: Final = "scheduling.volcano.sh/queue-allocation-gate"
+CLOSED_BY_PARENT: Final = "volcano.sh/closed-by-parent"
+
+# Behaviour.
+PREEMPTABLE: Final = "volcano.sh/preemptable"
+COOLDOWN_TIME: Final = "volcano.sh/cooldown-time"
+REVOCABLE_ZONE: Final = "volcano.sh/revocable-zone"
+JDB_MIN_AVAILABLE: Final = "volcano.sh/jdb-min-available"
+JDB_MAX_UNAVAILABLE: Final = "volcano.sh/jdb-max-unavailable"
+TASK_PRIORITY: Final = "volcano.sh/task-priority"
+QOS_LEVEL: Final = "volcano.sh/qos-level"
+SLA_WAITING_TIME: Final = "volcano.sh/sla-waiting-time"
+HIERARCHY: Final = "volcano.sh/hierarchy"
+HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
+NODEGROUP_NAME: Final = "volcano.sh/nodegroup-name"
+NODEGROUP_RESOURCE_LIMITS: Final = "volcano.sh/nodegroup-resource-limits"
+RESOURCE_GROUP: Final = "volcano.sh/resource-group"
+NUMA_TOPOLOGY_POLICY: Final = "volcano.sh/numa-topology-policy"
+TOPOLOGY_DECISION: Final = "volcano.sh/topology-decision"
+TASK_TOPOLOGY_AFFINITY: Final = "volcano.sh/task-topology-affinity"
+TASK_TOPOLOGY_ANTI_AFFINITY: Final = "volcano.sh/task-topology-anti-affinity"
+TASK_TOPOLOGY_TASK_ORDER: Final = "volcano.sh/task-topology-task-order"
+NETWORK_TOPOLOGY_MODE: Final = "volcano.sh/network-topology-mode"
+NETWORK_TOPOLOGY_HIGHEST_TIER: Final = "volcano.sh/network-topology-highest-tier"
+NETWORK_TOPOLOGY_SOURCE: Final = "volcano.sh/network-topology-source"
+JOB_ALLOCATED_HYPERNODE: Final = "volcano.sh/job-allocated-hypernode"
+RESOURCE_STRATEGY_SCORING_TYPE: Final = "volcano.sh/resource-strategy-scoring-type"
+RESOURCE_STRATEGY_WEIGHT: Final = "volcano.sh/resource-strategy-weight"
+
+# Ownership.
+CREATED_BY_JOB_TEMPLATE: Final = "volcano.sh/createdByJobTemplate"
+CREATED_BY_JOB_FLOW: Final = "volcano.sh/createdByJobFlow"
+CRONJOB_SCHEDULED_TIMESTAMP: Final = "volcano.sh/cronjob-scheduled-timestamp"
+JOB_FORWARDING: Final = "volcano.sh/job-forwarding"
+FORWARD_CLUSTER: Final = "volcano.sh/forward-cluster"
+
+# Pumice's own.
+TRACEPARENT: Final = "pumice.dev/traceparent"
+"""W3C trace context of a job's one trace."""
+TRACESTATE: Final = "pumice.dev/tracestate"
+SUBMISSION_ID: Final = "pumice.dev/submission-id"
+"""The id of the CloudEvent that asked for this job: a second delivery makes no second job."""
+
+DEFAULT_QUEUE: Final = "default"
+ROOT_QUEUE: Final = "root"
+DEFAULT_SCHEDULER: Final = "volcano"
+DEFAULT_TASK: Final = "default"
+DEFAULT_MAX_RETRY: Final = 3
+
+
+def pod_name(job: str, task: str, index: int) -> str:
+    """Return the name of a task's pod."""
+    return f"{job}-{task}-{index}"
+
+
+def podgroup_name(job: str, uid: str) -> str:
+    """Return the name of a job's PodGroup; older Volcano used the job's own name."""
+    return f"{job}-{uid}"
+
+
+def podgroup_of_pod(owner_uid: str) -> str:
+    """Return the name of the PodGroup made for a plain pod, by its controller's UID or its own."""
+    return f"podgroup-{owner_uid}"
+
+
+def default_task_name(index: int) -> str:
+    """Return the name that an unnamed task gets."""
+    return f"{DEFAULT_TASK}{index}"
+
+
+def svc_config_map(job: str) -> str:
+    """Return the name of the ConfigMap with a job's host lists."""
+    return f"{job}-svc"
+
+
+def ssh_secret(job: str) -> str:
+    """Return the name of the Secret with a job's SSH keys."""
+    return f"{job}-ssh"

@@ -1,0 +1,273 @@
+"""Pods: template, containers, status."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from shared.api.base import Int32, Int64, IntOrString, KubeModel, QuantityText, ResourceList, StringMap, Time
+from shared.api.meta import Condition, KubeObject, ObjectMeta
+from shared.api.placement import Affinity, PodSchedulingGate, Toleration, TopologySpreadConstraint
+from shared.api.volumes import ResourceRequirements, Volume, VolumeDevice, VolumeMount
+
+
+class ContainerPort(KubeModel):
+    """A port that a container listens on; ``hostPort`` is taken on the node as well."""
+
+    name: str = ""
+    container_port: Int32 = 0
+    host_port: Int32 = 0
+    protocol: str = ""
+    host_ip: str = ""
+
+
+class ObjectFieldSelector(KubeModel):
+    """A field of the pod itself."""
+
+    api_version: str = ""
+    field_path: str = ""
+
+
+class ResourceFieldSelector(KubeModel):
+    """A request or limit of a container."""
+
+    container_name: str = ""
+    resource: str = ""
+    divisor: QuantityText | None = None
+
+
+class KeySelector(KubeModel):
+    """A key of a ConfigMap or Secret."""
+
+    name: str = ""
+    key: str = ""
+    optional: bool | None = None
+
+
+class EnvVarSource(KubeModel):
+    """Where an environment variable's value comes from: exactly one."""
+
+    field_ref: ObjectFieldSelector | None = None
+    resource_field_ref: ResourceFieldSelector | None = None
+    config_map_key_ref: KeySelector | None = None
+    secret_key_ref: KeySelector | None = None
+
+
+class EnvVar(KubeModel):
+    """An environment variable: a value or a source."""
+
+    name: str = ""
+    value: str = ""
+    value_from: EnvVarSource | None = None
+
+
+class EnvReference(KubeModel):
+    """The ConfigMap or Secret whose keys become variables."""
+
+    name: str = ""
+    optional: bool | None = None
+
+
+class EnvFromSource(KubeModel):
+    """All keys of a ConfigMap or Secret as variables."""
+
+    prefix: str = ""
+    config_map_ref: EnvReference | None = None
+    secret_ref: EnvReference | None = None
+
+
+class ExecAction(KubeModel):
+    """A command run in the container."""
+
+    command: list[str] = Field(default_factory=list[str])
+
+
+class HTTPGetAction(KubeModel):
+    """An HTTP request to the container."""
+
+    path: str = ""
+    port: IntOrString = 0
+    host: str = ""
+    scheme: str = ""
+
+
+class TCPSocketAction(KubeModel):
+    """A connection to the container."""
+
+    port: IntOrString = 0
+    host: str = ""
+
+
+class GRPCAction(KubeModel):
+    """A gRPC health check."""
+
+    port: Int32 = 0
+    service: str | None = None
+
+
+class Probe(KubeModel):
+    """A periodic check of a container: exactly one handler."""
+
+    exec: ExecAction | None = None
+    http_get: HTTPGetAction | None = None
+    tcp_socket: TCPSocketAction | None = None
+    grpc: GRPCAction | None = None
+    initial_delay_seconds: Int32 = 0
+    timeout_seconds: Int32 | None = None
+    period_seconds: Int32 | None = None
+    success_threshold: Int32 | None = None
+    failure_threshold: Int32 | None = None
+    termination_grace_period_seconds: Int64 | None = None
+
+
+class Container(KubeModel):
+    """A container, or an init container (with ``restartPolicy: Always`` a sidecar)."""
+
+    name: str = ""
+    image: str = ""
+    command: list[str] = Field(default_factory=list[str])
+    args: list[str] = Field(default_factory=list[str])
+    working_dir: str = ""
+    ports: list[ContainerPort] = Field(default_factory=list[ContainerPort])
+    env_from: list[EnvFromSource] = Field(default_factory=list[EnvFromSource])
+    env: list[EnvVar] = Field(default_factory=list[EnvVar])
+    resources: ResourceRequirements = Field(default_factory=ResourceRequirements)
+    restart_policy: str | None = None
+    volume_mounts: list[VolumeMount] = Field(default_factory=list[VolumeMount])
+    volume_devices: list[VolumeDevice] = Field(default_factory=list[VolumeDevice])
+    liveness_probe: Probe | None = None
+    readiness_probe: Probe | None = None
+    startup_probe: Probe | None = None
+    termination_message_path: str = ""
+    termination_message_policy: str = ""
+    image_pull_policy: str = ""
+    stdin: bool = False
+    stdin_once: bool = False
+    tty: bool = False
+
+
+class LocalObjectReference(KubeModel):
+    """An object of the same namespace."""
+
+    name: str = ""
+
+
+class HostAlias(KubeModel):
+    """A line of the pod's hosts file."""
+
+    ip: str = ""
+    hostnames: list[str] = Field(default_factory=list[str])
+
+
+class PodSpec(KubeModel):
+    """What a pod runs and where it may go."""
+
+    volumes: list[Volume] = Field(default_factory=list[Volume])
+    init_containers: list[Container] = Field(default_factory=list[Container])
+    containers: list[Container] = Field(default_factory=list[Container])
+    restart_policy: str = ""
+    termination_grace_period_seconds: Int64 | None = None
+    active_deadline_seconds: Int64 | None = None
+    dns_policy: str = ""
+    node_selector: StringMap = Field(default_factory=dict[str, str])
+    service_account_name: str = ""
+    automount_service_account_token: bool | None = None
+    node_name: str = ""
+    host_network: bool = False
+    host_pid: bool = False
+    host_ipc: bool = False
+    share_process_namespace: bool | None = None
+    image_pull_secrets: list[LocalObjectReference] = Field(default_factory=list[LocalObjectReference])
+    hostname: str = ""
+    subdomain: str = ""
+    affinity: Affinity | None = None
+    scheduler_name: str = ""
+    tolerations: list[Toleration] = Field(default_factory=list[Toleration])
+    host_aliases: list[HostAlias] = Field(default_factory=list[HostAlias])
+    priority_class_name: str = ""
+    priority: Int32 | None = None
+    runtime_class_name: str | None = None
+    enable_service_links: bool | None = None
+    preemption_policy: str | None = None
+    overhead: ResourceList = Field(default_factory=ResourceList)
+    topology_spread_constraints: list[TopologySpreadConstraint] = Field(
+        default_factory=list[TopologySpreadConstraint]
+    )
+    set_hostname_as_fqdn: bool | None = None
+    scheduling_gates: list[PodSchedulingGate] = Field(default_factory=list[PodSchedulingGate])
+    resources: ResourceRequirements | None = None
+
+
+class PodTemplateSpec(KubeModel):
+    """The mould of pods."""
+
+    metadata: ObjectMeta = Field(default_factory=ObjectMeta)
+    spec: PodSpec = Field(default_factory=PodSpec)
+
+
+class ContainerStateTerminated(KubeModel):
+    """How a container ended."""
+
+    exit_code: Int32 = 0
+    signal: Int32 = 0
+    reason: str = ""
+    message: str = ""
+    started_at: Time | None = None
+    finished_at: Time | None = None
+
+
+class ContainerStateWaiting(KubeModel):
+    """Why a container has not started."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerStateRunning(KubeModel):
+    """Since when a container runs."""
+
+    started_at: Time | None = None
+
+
+class ContainerState(KubeModel):
+    """One of the three."""
+
+    waiting: ContainerStateWaiting | None = None
+    running: ContainerStateRunning | None = None
+    terminated: ContainerStateTerminated | None = None
+
+
+class ContainerStatus(KubeModel):
+    """The state of a container."""
+
+    name: str = ""
+    state: ContainerState = Field(default_factory=ContainerState)
+    last_state: ContainerState = Field(default_factory=ContainerState)
+    ready: bool = False
+    restart_count: Int32 = 0
+    image: str = ""
+    image_id: str = ""
+    container_id: str = ""
+    started: bool | None = None
+
+
+class PodStatus(KubeModel):
+    """What the kubelet and the scheduler say; ``phase`` is Pending, Running, Succeeded, Failed or Unknown."""
+
+    phase: str = ""
+    conditions: list[Condition] = Field(default_factory=list[Condition])
+    message: str = ""
+    reason: str = ""
+    nominated_node_name: str = ""
+    host_ip: str = ""
+    pod_ip: str = ""
+    start_time: Time | None = None
+    init_container_statuses: list[ContainerStatus] = Field(default_factory=list[ContainerStatus])
+    container_statuses: list[ContainerStatus] = Field(default_factory=list[ContainerStatus])
+    qos_class: str = ""
+
+
+class Pod(KubeObject):
+    """A pod."""
+
+    spec: PodSpec = Field(default_factory=PodSpec)
+    status: PodStatus = Field(default_factory=PodStatus)
