@@ -9,11 +9,13 @@ once. A *transaction* makes records and committed offsets visible together or no
 that read committed data (all of ours do). Opening a transactional id again *fences* the older
 producer of that id: whatever it tries from then on raises :class:`shared.errors.Fenced`. A
 *compacted* topic keeps at least the last record of each key; a record without a value (tombstone)
-ends its key.
+ends its key. Offsets grow but have gaps (commit markers, compaction): never count with them; whether
+all was read is for :meth:`Reader.caught_up` to say.
 
 Errors. ``Unavailable``: the log is away; adapters retry by themselves first and raise only when told
 to stop or when an outage lasts longer than their patience. ``TooLarge``: over the limit of one
-record. ``Fenced``: see above. Anything else is a bug.
+record. ``Fenced``: see above. ``NotFound``: the topic was never created; no adapter creates one by
+itself. Anything else is a bug.
 
 Two adapters pass one contract suite (``tests/contract/log``): Kafka by aiokafka, and the in-process
 log, in memory or on disk.
@@ -102,15 +104,18 @@ class Start(Enum):
 RebalanceHook = Callable[[frozenset[TopicPartition]], Awaitable[None]]
 
 
-async def _nothing(partitions: frozenset[TopicPartition]) -> None:
-    """Do nothing at a rebalance."""
+async def nothing(partitions: frozenset[TopicPartition]) -> None:
+    """Do nothing at a rebalance: the default hook."""
 
 
 class Producer(Protocol):
     """Appends records, idempotently (a retry inside the producer never duplicates)."""
 
     async def send(self, record: Record) -> Position:
-        """Append; returns when the record is durable. Raises TooLarge, Unavailable."""
+        """Append; returns when the record is durable. Raises TooLarge, NotFound, Unavailable.
+
+        After Unavailable or a cancellation the record may be there or not.
+        """
         ...
 
     async def send_many(self, records: Sequence[Record]) -> list[Position]:
@@ -134,7 +139,11 @@ class TransactionalProducer(Protocol):
     """A producer with a transactional id; one transaction at a time."""
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
-        """Begin; commit when the context is left, abort when it raises. Raises Fenced."""
+        """Begin; commit when the context is left, abort when it raises. Raises Fenced, Unavailable.
+
+        After Unavailable at the commit the transaction may have been committed or not: read the
+        group's committed offsets before doing it again.
+        """
         ...
 
     async def close(self) -> None:
@@ -143,7 +152,11 @@ class TransactionalProducer(Protocol):
 
 
 class Consumer(Protocol):
-    """One member of a group."""
+    """One member of a group.
+
+    Partitions of one number of equally divided topics go to one member, so that what is keyed alike
+    is handled in one place. A rebalance takes everything back first and forgets pauses.
+    """
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
@@ -151,7 +164,11 @@ class Consumer(Protocol):
         ...
 
     async def poll(self, *, max_records: int = 500, timeout: float = 1.0) -> list[Delivery]:
-        """Return the next records in order per partition, at least one unless ``timeout`` (s) passes."""
+        """Return the next records in order per partition, at least one unless ``timeout`` (s) passes.
+
+        Cancelling it loses no record. Ends with none when the consumer is closed meanwhile; raises
+        Unavailable on a closed one, and what a rebalance hook raised.
+        """
         ...
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -171,7 +188,7 @@ class Consumer(Protocol):
         ...
 
     async def close(self) -> None:
-        """Leave the group at once. Safe to call twice."""
+        """Leave the group at once; no hook is called, commit before. Safe to call twice."""
         ...
 
 
@@ -179,7 +196,7 @@ class Reader(Protocol):
     """Reads every partition of some topics, outside any group; used for views of compacted topics."""
 
     async def poll(self, *, max_records: int = 500, timeout: float = 1.0) -> list[Delivery]:
-        """Return the next records, at least one unless ``timeout`` (s) passes."""
+        """Return the next records, at least one unless ``timeout`` (s) passes or it just caught up."""
         ...
 
     async def caught_up(self) -> bool:
@@ -211,7 +228,7 @@ class EventLog(Protocol):
         ...
 
     async def end_offsets(self, topic: str) -> dict[TopicPartition, int]:
-        """Return for each partition the offset after its last visible record."""
+        """Return for each partition the offset after its last visible record, markers included."""
         ...
 
     async def committed(self, group: str, topic: str) -> dict[TopicPartition, int]:
@@ -232,12 +249,14 @@ class EventLog(Protocol):
         group: str,
         topics: Sequence[str],
         *,
-        on_assigned: RebalanceHook = _nothing,
-        on_revoked: RebalanceHook = _nothing,
+        on_assigned: RebalanceHook = nothing,
+        on_revoked: RebalanceHook = nothing,
     ) -> Consumer:
         """Join a group; without a committed offset it starts at the earliest record.
 
-        ``on_revoked`` is awaited before partitions go to another member: finish and commit there.
+        Returns with the first share, which may be empty. ``on_revoked`` is awaited before partitions
+        go to another member (finish and commit there), ``on_assigned`` before the first record of
+        new ones is polled; neither is called with no partitions. Raises NotFound.
         """
         ...
 
