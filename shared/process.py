@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -23,7 +24,7 @@ from shared.events.topics import SPECS
 from shared.kube.client import connect
 from shared.log.connect import open_log
 from shared.service import Service
-from shared.settings import CommonSettings, load_settings
+from shared.settings import CommonSettings, load_settings, read_mapping
 from shared.telemetry.logs import setup_logging
 from shared.telemetry.telemetry import Telemetry, from_environment
 
@@ -105,7 +106,9 @@ def main(
     """
 
     def work() -> None:
-        settings = load_settings(settings_class, file=os.environ.get("PUMICE_CONFIG"))
+        file = os.environ.get("PUMICE_CONFIG")
+        values = read_mapping(Path(file)) if file else {}
+        settings = load_settings(settings_class, values, source=f"configuration file {file}")
         setup_logging(level=settings.log_level, as_json=settings.log_json)
         run(until_stopped(_process(name, settings, build, needs_cluster=needs_cluster)))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import yaml
@@ -38,29 +40,35 @@ class CommonSettings(BaseSettings):
 S = TypeVar("S", bound=CommonSettings)
 
 
-def load_settings(kind: type[S], *, file: str | None = None, **overrides: Any) -> S:
-    """Read settings: overrides, then the environment, then the YAML file. Raises ConfigurationError."""
-    values: dict[str, Any] = {}
-    if file:
-        try:
-            with open(file, encoding="utf-8") as stream:  # noqa: PTH123
-                values = yaml.safe_load(stream) or {}
-        except (OSError, yaml.YAMLError) as error:
-            raise ConfigurationError(f"configuration file {file}: {' '.join(str(error).split())}") from error
-        if not isinstance(values, dict):
-            raise ConfigurationError(f"configuration file {file}: not a mapping")
-        unknown = sorted(set(values) - set(kind.model_fields))
-        if unknown:
-            raise ConfigurationError(f"configuration file {file}: unknown setting {', '.join(unknown)}")
-    prefix = kind.model_config.get("env_prefix", "")
-    in_environment = {
-        name for name in kind.model_fields if f"{prefix}{name}".upper() in map(str.upper, os.environ)
-    }
-    values = {name: value for name, value in values.items() if name not in in_environment} | overrides
+def read_mapping(path: Path) -> dict[str, Any]:
+    """Return a YAML file's mapping. Raises ConfigurationError, one line, when it is none."""
     try:
-        return kind(**values)
+        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigurationError(f"configuration file {path}: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"configuration file {path}: not a mapping")
+    return content
+
+
+def load_settings(
+    kind: type[S], values: Mapping[str, Any] | None = None, *, source: str = "", **fixed: Any
+) -> S:
+    """Read settings: ``fixed``, then the environment, then ``values`` (from a file named by ``source``).
+
+    Raises ConfigurationError, one line that names the variable or setting.
+    """
+    given = dict(values or {})
+    unknown = sorted(set(given) - set(kind.model_fields))
+    if unknown:
+        raise ConfigurationError(f"{source}: unknown setting {', '.join(unknown)}")
+    prefix = kind.model_config.get("env_prefix", "")
+    variables = {name: f"{prefix}{name}".upper() for name in kind.model_fields}
+    set_outside = {name for name, variable in variables.items() if variable in os.environ}
+    try:
+        return kind(**{name: value for name, value in given.items() if name not in set_outside}, **fixed)
     except ValidationError as error:
         problem = error.errors()[0]
         field = str(problem["loc"][0]) if problem["loc"] else "?"
-        source = f"{prefix}{field}".upper() if field in in_environment else field
-        raise ConfigurationError(f"{source}: {problem['msg']} (got {problem.get('input')!r})") from error
+        where = variables[field] if field in set_outside else ": ".join(filter(None, (source, field)))
+        raise ConfigurationError(f"{where}: {problem['msg']} (got {problem.get('input')!r})") from error

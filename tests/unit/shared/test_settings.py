@@ -8,7 +8,7 @@ import pytest
 from pydantic import Field
 
 from shared.errors import ConfigurationError
-from shared.settings import CommonSettings, load_settings
+from shared.settings import CommonSettings, load_settings, read_mapping
 
 
 class Example(CommonSettings):
@@ -19,7 +19,7 @@ def test_the_environment_wins_over_the_file_and_the_file_over_the_default(tmp_pa
     file = tmp_path / "pumice.yaml"
     file.write_text("port: 1\nlog: memory://\n")
     monkeypatch.setenv("PUMICE_PORT", "2")
-    settings = load_settings(Example, file=str(file))
+    settings = load_settings(Example, read_mapping(file))
     assert (settings.port, settings.log, settings.context) == (2, "memory://", None)
 
 
@@ -47,9 +47,9 @@ def test_a_wrong_file_is_named(tmp_path: Path, text: str, message: str):
     file = tmp_path / "pumice.yaml"
     file.write_text(text)
     with pytest.raises(ConfigurationError, match=message):
-        load_settings(Example, file=str(file))
+        load_settings(Example, read_mapping(file), source=f"configuration file {file}")
 
 
 def test_a_missing_file_is_named(tmp_path: Path):
     with pytest.raises(ConfigurationError, match=r"gone\.yaml: .*No such file"):
-        load_settings(Example, file=str(tmp_path / "gone.yaml"))
+        read_mapping(tmp_path / "gone.yaml")
