@@ -3,9 +3,10 @@
 Objects are plain JSON dictionaries, exactly as the server sent them: the services read the parts they
 need through ``shared.api`` and never lose a field they do not know. A :class:`Resource` names a kind.
 
-Errors: ``NotFound`` (404), ``AlreadyExists`` / ``Conflict`` (409), ``Gone`` (410), ``Refused`` (400,
-403, 405, 413, 415, 422; the server's message), ``Unavailable`` (no answer, 429, 5xx). The adapter
-retries only what is safe: reads, and writes that the server cannot have begun.
+Errors: ``NotFound`` (404), ``AlreadyExists`` / ``Conflict`` (409), ``Gone`` (410), ``Refused`` (any
+other 4xx; the server's message), ``Unavailable`` (no answer, 429, 5xx). The adapter retries only what
+is safe: reads, and writes that the server cannot have begun (429, connection refused). A write whose
+answer was lost raises ``Unavailable`` though it may have happened: write so that doing it twice is the same.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from enum import Enum
 from typing import Any, Literal, NamedTuple, Protocol
 
 JSON = dict[str, Any]
+JSONPatch = list[JSON]
+"""The operations of a JSON patch (RFC 6902)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,9 @@ class Resource:
         """``group/version``, or ``version`` in the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
-    def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+    def path(
+        self, namespace: str | None = None, name: str | None = None, subresource: str | None = None
+    ) -> str:
         """Return the URL path of a collection, an object or a subresource."""
         parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
         if self.namespaced and namespace:
@@ -53,7 +58,10 @@ class Patch(Enum):
 
 
 class Listing(NamedTuple):
-    """A consistent list and the resource version to watch from."""
+    """A consistent list and the resource version to watch from.
+
+    Items carry ``apiVersion`` and ``kind`` as watched objects do, although servers leave them out of lists.
+    """
 
     items: list[JSON]
     resource_version: str
@@ -94,7 +102,10 @@ class Cluster(Protocol):
         labels: str = "",
         fields: str = "",
     ) -> AsyncIterator[WatchEvent]:
-        """Follow changes after ``resource_version`` until the server ends the stream. Raises Gone."""
+        """Follow changes after ``resource_version`` until the server ends the stream, as it may at any time.
+
+        The first event is a BOOKMARK of that version: the stream is open. Raises Gone when that version is too old (or not yet known), Unavailable when the stream breaks.
+        """
         ...
 
     async def create(self, resource: Resource, namespace: str | None, body: JSON) -> JSON:
@@ -107,12 +118,12 @@ class Cluster(Protocol):
         """PUT an object (with its resourceVersion: optimistic locking). Raises Conflict, NotFound."""
         ...
 
-    async def patch(  # noqa: PLR0913 - the parts of one HTTP request
+    async def patch(
         self,
         resource: Resource,
         namespace: str | None,
         name: str,
-        body: JSON | list[JSON],
+        body: JSON | JSONPatch,
         *,
         kind: Patch = Patch.MERGE,
         subresource: str | None = None,
@@ -121,7 +132,7 @@ class Cluster(Protocol):
         """Patch an object and return it. ``params`` e.g. fieldManager and force for server-side apply."""
         ...
 
-    async def delete(  # noqa: PLR0913
+    async def delete(
         self,
         resource: Resource,
         namespace: str | None,
@@ -139,7 +150,7 @@ class Cluster(Protocol):
         ...
 
     async def evict(self, namespace: str, pod: str, *, uid: str | None = None) -> None:
-        """Ask for an eviction by the eviction subresource. Raises Unavailable when a budget forbids it now."""
+        """Ask for an eviction (the eviction subresource). Raises Unavailable when a budget forbids it now."""
         ...
 
     async def ping(self) -> None:
