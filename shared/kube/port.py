@@ -104,7 +104,8 @@ class Cluster(Protocol):
     ) -> AsyncIterator[WatchEvent]:
         """Follow changes after ``resource_version`` until the server ends the stream, as it may at any time.
 
-        The first event is a BOOKMARK of that version: the stream is open. Raises Gone when that version is too old (or not yet known), Unavailable when the stream breaks.
+        The first event is a BOOKMARK of that version: the stream is open. Raises Gone when that version
+        is too old (or not yet known), Unavailable when the stream breaks.
         """
         ...
 
