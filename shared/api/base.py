@@ -59,12 +59,21 @@ class KubeModel(BaseModel):
     @classmethod
     def _keep_nulls(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         """Read nulls as absent fields and carry them along with the unknown ones."""
-        if not isinstance(data, dict) or None not in data.values():
+        if not isinstance(data, dict):
             return handler(data)
-        model = handler({key: value for key, value in data.items() if value is not None})
-        extra = model.__pydantic_extra__
-        if extra is not None:
-            extra.update({key: None for key, value in data.items() if value is None})
+        if None in data.values():
+            model = handler({key: value for key, value in data.items() if value is not None})
+            extra = model.__pydantic_extra__
+            if extra is not None:
+                extra.update({key: None for key, value in data.items() if value is None})
+        else:
+            model = handler(data)
+            extra = model.__pydantic_extra__
+        if extra and not extra.keys().isdisjoint(cls.model_fields):
+            # An unknown min_available does not mean that minAvailable was set.
+            for name in extra.keys() & cls.model_fields.keys():
+                if data.get(cls.model_fields[name].alias or name) is None:
+                    model.__pydantic_fields_set__.discard(name)
         return model
 
     @classmethod
@@ -107,8 +116,18 @@ class Schema:
 
 
 def schema(**facts: Any) -> Schema:
-    """Write schema facts as keywords; ``_`` in a name stands for ``-``."""
-    return Schema({key.replace("_", "-"): value for key, value in facts.items()})
+    """Write schema facts as keywords. ``default`` is the API server's: reading does not apply it."""
+    return Schema({"x-default" if key == "default" else key: value for key, value in facts.items()})
+
+
+REQUIRED: Final = Schema({"x-required": True})
+"""The API server refuses an object without this field; reading does not."""
+
+
+class PartialModel(KubeModel):
+    """A type of Kubernetes' own of which we model a part; in a CRD its other fields are preserved."""
+
+    model_config = ConfigDict(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})
 
 
 Int32 = Annotated[int, schema(format="int32")]

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from pydantic import Field, PlainSerializer, Strict
 
-from shared.api.base import Count, Duration, Int32, KubeModel, Schema, StringMap, Time, schema
+from shared.api.base import REQUIRED, Count, Duration, Int32, KubeModel, StringMap, Time, schema
 from shared.api.meta import KubeObject
 from shared.api.pods import PodTemplateSpec
 from shared.api.volumes import PersistentVolumeClaimSpec
@@ -120,13 +120,14 @@ def _text(value: StrEnum) -> str:
     return value.value
 
 
+EventName = Annotated[str, schema(enum=[str(event) for event in JobEvent])]
 Phase = Annotated[JobPhase, Strict(strict=False), PlainSerializer(_text)]
 
 
 class NetworkTopologySpec(KubeModel):
     """How far apart pods may be; the two tier fields exclude each other."""
 
-    mode: Annotated[str, schema(default="hard")] = ""
+    mode: Annotated[str, schema(enum=["hard", "soft"], default="hard")] = ""
     """hard (the default) or soft."""
     highest_tier_allowed: Annotated[int, schema(minimum=0)] | None = None
     """The highest tier that a job may cross."""
@@ -138,10 +139,10 @@ class LifecyclePolicy(KubeModel):
     """What to do when something happens: an event, several, or an exit code."""
 
     action: str = ""
-    """AbortJob, RestartJob, RestartTask, RestartPod, RestartPartition, TerminateJob, CompleteJob or ResumeJob."""
-    event: str = ""
+    """AbortJob, RestartJob, RestartTask, RestartPod, RestartPartition, TerminateJob or CompleteJob."""
+    event: EventName = ""
     """One of *, PodFailed, PodEvicted, PodPending, Unknown, TaskCompleted, TaskFailed, JobUpdated."""
-    events: list[str] = Field(default_factory=list[str])
+    events: list[EventName] = Field(default_factory=list[EventName])
     """Several events with the same action."""
     exit_code: Int32 | None = None
     """The first container's exit code; excludes event and events. Zero is not allowed."""
@@ -166,9 +167,9 @@ class DependsOn(KubeModel):
 class PartitionPolicySpec(KubeModel):
     """The split of a task into equal groups which are placed each as one."""
 
-    total_partitions: Annotated[int, schema(format="int32", minimum=1)] = 0
+    total_partitions: Annotated[int, schema(format="int32", minimum=1), REQUIRED] = 0
     """How many groups; times partitionSize it is the number of replicas."""
-    partition_size: Annotated[int, schema(format="int32", minimum=1)] = 0
+    partition_size: Annotated[int, schema(format="int32", minimum=1), REQUIRED] = 0
     """Pods in a group."""
     network_topology: NetworkTopologySpec | None = None
     """How far apart the pods of one group may be."""
@@ -189,7 +190,7 @@ class TaskSpec(KubeModel):
     """The mould of the pods."""
     policies: list[LifecyclePolicy] = Field(default_factory=list[LifecyclePolicy])
     """What to do when something happens to a pod of this task; comes before the job's policies."""
-    topology_policy: str = ""
+    topology_policy: Annotated[str, schema(enum=[str(policy) for policy in TopologyPolicy])] = ""
     """NUMA policy: none, best-effort, restricted or single-numa-node."""
     max_retry: Count = 0
     """Restarts after which the task counts as failed; 3 when absent."""
@@ -202,7 +203,7 @@ class TaskSpec(KubeModel):
 class VolumeSpec(KubeModel):
     """A volume mounted into every container of a job: a claim by name, or one to be made."""
 
-    mount_path: Annotated[str, schema(minLength=1, pattern=r"^[^:]+$")] = ""
+    mount_path: Annotated[str, schema(minLength=1, pattern=r"^[^:]+$"), REQUIRED] = ""
     """Path in the containers; no colon."""
     volume_claim_name: Annotated[str, schema(maxLength=253)] = ""
     """An existing claim."""
@@ -264,7 +265,7 @@ class TaskState(KubeModel):
 class JobCondition(KubeModel):
     """When a phase was entered last."""
 
-    status: Annotated[str, Schema({"x-required": True})] = ""
+    status: Annotated[str, REQUIRED] = ""
     """The phase."""
     last_transition_time: Time | None = None
     """When it was entered."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Annotated, Final
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
-from shared.api.base import Count, Int64, KubeModel, StringMap, Time
+from shared.api.base import REQUIRED, Count, Int64, KubeModel, StringMap, Time
+
+ATOMIC: Final = ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic"})
+"""Server-side apply takes such an object as one value."""
 
 
 def parse_time(text: str) -> datetime:
@@ -26,10 +30,16 @@ def format_time(moment: datetime, *, micro: bool = False) -> str:
 class OwnerReference(KubeModel):
     """What owns an object, and takes it along when it goes."""
 
-    api_version: str = ""
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
+    model_config = ATOMIC
+
+    api_version: Annotated[str, REQUIRED] = ""
+    """API version of the owner."""
+    kind: Annotated[str, REQUIRED] = ""
+    """Kind of the owner."""
+    name: Annotated[str, REQUIRED] = ""
+    """Name of the owner."""
+    uid: Annotated[str, REQUIRED] = ""
+    """UID of the owner."""
     controller: bool | None = None
     block_owner_deletion: bool | None = None
 
@@ -82,13 +92,15 @@ class KubeObject(KubeModel):
 class LabelSelectorRequirement(KubeModel):
     """One expression: In, NotIn, Exists or DoesNotExist."""
 
-    key: str = ""
-    operator: str = ""
+    key: Annotated[str, REQUIRED] = ""
+    operator: Annotated[str, REQUIRED] = ""
     values: list[str] = Field(default_factory=list[str])
 
 
 class LabelSelector(KubeModel):
     """All of its labels and expressions must match; an empty one matches everything."""
+
+    model_config = ATOMIC
 
     match_labels: StringMap = Field(default_factory=dict[str, str])
     match_expressions: list[LabelSelectorRequirement] = Field(default_factory=list[LabelSelectorRequirement])

@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 
-from shared.api.base import Int32, Int64, KubeModel
+from shared.api.base import REQUIRED, Int32, Int64, PartialModel
 from shared.api.meta import LabelSelector
 
 
-class NodeSelectorRequirement(KubeModel):
+class NodeSelectorRequirement(PartialModel):
     """One expression on a node's label or field: In, NotIn, Exists, DoesNotExist, Gt or Lt."""
 
-    key: str = ""
-    operator: str = ""
+    key: Annotated[str, REQUIRED] = ""
+    operator: Annotated[str, REQUIRED] = ""
     values: list[str] = Field(default_factory=list[str])
 
 
-class NodeSelectorTerm(KubeModel):
+class NodeSelectorTerm(PartialModel):
     """All expressions must match; a term without any matches no node."""
 
     match_expressions: list[NodeSelectorRequirement] = Field(default_factory=list[NodeSelectorRequirement])
     match_fields: list[NodeSelectorRequirement] = Field(default_factory=list[NodeSelectorRequirement])
 
 
-class NodeSelector(KubeModel):
+class NodeSelector(PartialModel):
     """At least one term must match."""
 
-    node_selector_terms: list[NodeSelectorTerm] = Field(default_factory=list[NodeSelectorTerm])
+    node_selector_terms: Annotated[list[NodeSelectorTerm], REQUIRED] = Field(
+        default_factory=list[NodeSelectorTerm]
+    )
 
 
-class PreferredSchedulingTerm(KubeModel):
+class PreferredSchedulingTerm(PartialModel):
     """A wish with a weight of 1 to 100."""
 
-    weight: Int32 = 0
-    preference: NodeSelectorTerm = Field(default_factory=NodeSelectorTerm)
+    weight: Annotated[Int32, REQUIRED] = 0
+    preference: Annotated[NodeSelectorTerm, REQUIRED] = Field(default_factory=NodeSelectorTerm)
 
 
-class NodeAffinity(KubeModel):
+class NodeAffinity(PartialModel):
     """Which nodes a pod must and would like to run on."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
@@ -45,25 +49,25 @@ class NodeAffinity(KubeModel):
     )
 
 
-class PodAffinityTerm(KubeModel):
+class PodAffinityTerm(PartialModel):
     """Pods, and the topology domain to share with or keep away from them."""
 
     label_selector: LabelSelector | None = None
     namespaces: list[str] = Field(default_factory=list[str])
     namespace_selector: LabelSelector | None = None
-    topology_key: str = ""
+    topology_key: Annotated[str, REQUIRED] = ""
     match_label_keys: list[str] = Field(default_factory=list[str])
     mismatch_label_keys: list[str] = Field(default_factory=list[str])
 
 
-class WeightedPodAffinityTerm(KubeModel):
+class WeightedPodAffinityTerm(PartialModel):
     """A wish with a weight of 1 to 100."""
 
-    weight: Int32 = 0
-    pod_affinity_term: PodAffinityTerm = Field(default_factory=PodAffinityTerm)
+    weight: Annotated[Int32, REQUIRED] = 0
+    pod_affinity_term: Annotated[PodAffinityTerm, REQUIRED] = Field(default_factory=PodAffinityTerm)
 
 
-class PodAffinity(KubeModel):
+class PodAffinity(PartialModel):
     """Also the shape of a PodAntiAffinity."""
 
     required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] = Field(
@@ -77,7 +81,7 @@ class PodAffinity(KubeModel):
 PodAntiAffinity = PodAffinity
 
 
-class Affinity(KubeModel):
+class Affinity(PartialModel):
     """The three kinds of affinity of a pod."""
 
     node_affinity: NodeAffinity | None = None
@@ -85,7 +89,7 @@ class Affinity(KubeModel):
     pod_anti_affinity: PodAntiAffinity | None = None
 
 
-class Toleration(KubeModel):
+class Toleration(PartialModel):
     """Taints that a pod tolerates; an empty key with Exists tolerates all."""
 
     key: str = ""
@@ -95,12 +99,12 @@ class Toleration(KubeModel):
     toleration_seconds: Int64 | None = None
 
 
-class TopologySpreadConstraint(KubeModel):
+class TopologySpreadConstraint(PartialModel):
     """How evenly matching pods spread over topology domains."""
 
-    max_skew: Int32 = 0
-    topology_key: str = ""
-    when_unsatisfiable: str = ""
+    max_skew: Annotated[Int32, REQUIRED] = 0
+    topology_key: Annotated[str, REQUIRED] = ""
+    when_unsatisfiable: Annotated[str, REQUIRED] = ""
     label_selector: LabelSelector | None = None
     min_domains: Int32 | None = None
     node_affinity_policy: str | None = None
@@ -108,7 +112,7 @@ class TopologySpreadConstraint(KubeModel):
     match_label_keys: list[str] = Field(default_factory=list[str])
 
 
-class Taint(KubeModel):
+class Taint(PartialModel):
     """What keeps pods off a node: NoSchedule, PreferNoSchedule or NoExecute."""
 
     key: str = ""
@@ -117,7 +121,7 @@ class Taint(KubeModel):
     time_added: str | None = None
 
 
-class PodSchedulingGate(KubeModel):
+class PodSchedulingGate(PartialModel):
     """A pod with gates is not scheduled until they are removed."""
 
-    name: str = ""
+    name: Annotated[str, REQUIRED] = ""

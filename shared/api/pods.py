@@ -2,48 +2,60 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 
-from shared.api.base import Int32, Int64, IntOrString, KubeModel, QuantityText, ResourceList, StringMap, Time
+from shared.api.base import (
+    REQUIRED,
+    Int32,
+    Int64,
+    IntOrString,
+    PartialModel,
+    QuantityText,
+    ResourceList,
+    StringMap,
+    Time,
+)
 from shared.api.meta import Condition, KubeObject, ObjectMeta
 from shared.api.placement import Affinity, PodSchedulingGate, Toleration, TopologySpreadConstraint
 from shared.api.volumes import ResourceRequirements, Volume, VolumeDevice, VolumeMount
 
 
-class ContainerPort(KubeModel):
+class ContainerPort(PartialModel):
     """A port that a container listens on; ``hostPort`` is taken on the node as well."""
 
     name: str = ""
-    container_port: Int32 = 0
+    container_port: Annotated[Int32, REQUIRED] = 0
     host_port: Int32 = 0
     protocol: str = ""
     host_ip: str = ""
 
 
-class ObjectFieldSelector(KubeModel):
+class ObjectFieldSelector(PartialModel):
     """A field of the pod itself."""
 
     api_version: str = ""
-    field_path: str = ""
+    field_path: Annotated[str, REQUIRED] = ""
 
 
-class ResourceFieldSelector(KubeModel):
+class ResourceFieldSelector(PartialModel):
     """A request or limit of a container."""
 
     container_name: str = ""
-    resource: str = ""
+    resource: Annotated[str, REQUIRED] = ""
     divisor: QuantityText | None = None
 
 
-class KeySelector(KubeModel):
+class KeySelector(PartialModel):
     """A key of a ConfigMap or Secret."""
 
     name: str = ""
-    key: str = ""
+    key: Annotated[str, REQUIRED] = ""
     optional: bool | None = None
 
 
-class EnvVarSource(KubeModel):
+class EnvVarSource(PartialModel):
     """Where an environment variable's value comes from: exactly one."""
 
     field_ref: ObjectFieldSelector | None = None
@@ -52,22 +64,22 @@ class EnvVarSource(KubeModel):
     secret_key_ref: KeySelector | None = None
 
 
-class EnvVar(KubeModel):
+class EnvVar(PartialModel):
     """An environment variable: a value or a source."""
 
-    name: str = ""
+    name: Annotated[str, REQUIRED] = ""
     value: str = ""
     value_from: EnvVarSource | None = None
 
 
-class EnvReference(KubeModel):
+class EnvReference(PartialModel):
     """The ConfigMap or Secret whose keys become variables."""
 
     name: str = ""
     optional: bool | None = None
 
 
-class EnvFromSource(KubeModel):
+class EnvFromSource(PartialModel):
     """All keys of a ConfigMap or Secret as variables."""
 
     prefix: str = ""
@@ -75,13 +87,13 @@ class EnvFromSource(KubeModel):
     secret_ref: EnvReference | None = None
 
 
-class ExecAction(KubeModel):
+class ExecAction(PartialModel):
     """A command run in the container."""
 
     command: list[str] = Field(default_factory=list[str])
 
 
-class HTTPGetAction(KubeModel):
+class HTTPGetAction(PartialModel):
     """An HTTP request to the container."""
 
     path: str = ""
@@ -90,21 +102,21 @@ class HTTPGetAction(KubeModel):
     scheme: str = ""
 
 
-class TCPSocketAction(KubeModel):
+class TCPSocketAction(PartialModel):
     """A connection to the container."""
 
     port: IntOrString = 0
     host: str = ""
 
 
-class GRPCAction(KubeModel):
+class GRPCAction(PartialModel):
     """A gRPC health check."""
 
     port: Int32 = 0
     service: str | None = None
 
 
-class Probe(KubeModel):
+class Probe(PartialModel):
     """A periodic check of a container: exactly one handler."""
 
     exec: ExecAction | None = None
@@ -119,10 +131,10 @@ class Probe(KubeModel):
     termination_grace_period_seconds: Int64 | None = None
 
 
-class Container(KubeModel):
+class Container(PartialModel):
     """A container, or an init container (with ``restartPolicy: Always`` a sidecar)."""
 
-    name: str = ""
+    name: Annotated[str, REQUIRED] = ""
     image: str = ""
     command: list[str] = Field(default_factory=list[str])
     args: list[str] = Field(default_factory=list[str])
@@ -145,25 +157,25 @@ class Container(KubeModel):
     tty: bool = False
 
 
-class LocalObjectReference(KubeModel):
+class LocalObjectReference(PartialModel):
     """An object of the same namespace."""
 
     name: str = ""
 
 
-class HostAlias(KubeModel):
+class HostAlias(PartialModel):
     """A line of the pod's hosts file."""
 
     ip: str = ""
     hostnames: list[str] = Field(default_factory=list[str])
 
 
-class PodSpec(KubeModel):
+class PodSpec(PartialModel):
     """What a pod runs and where it may go."""
 
     volumes: list[Volume] = Field(default_factory=list[Volume])
     init_containers: list[Container] = Field(default_factory=list[Container])
-    containers: list[Container] = Field(default_factory=list[Container])
+    containers: Annotated[list[Container], REQUIRED] = Field(default_factory=list[Container])
     restart_policy: str = ""
     termination_grace_period_seconds: Int64 | None = None
     active_deadline_seconds: Int64 | None = None
@@ -197,14 +209,14 @@ class PodSpec(KubeModel):
     resources: ResourceRequirements | None = None
 
 
-class PodTemplateSpec(KubeModel):
+class PodTemplateSpec(PartialModel):
     """The mould of pods."""
 
     metadata: ObjectMeta = Field(default_factory=ObjectMeta)
     spec: PodSpec = Field(default_factory=PodSpec)
 
 
-class ContainerStateTerminated(KubeModel):
+class ContainerStateTerminated(PartialModel):
     """How a container ended."""
 
     exit_code: Int32 = 0
@@ -215,20 +227,20 @@ class ContainerStateTerminated(KubeModel):
     finished_at: Time | None = None
 
 
-class ContainerStateWaiting(KubeModel):
+class ContainerStateWaiting(PartialModel):
     """Why a container has not started."""
 
     reason: str = ""
     message: str = ""
 
 
-class ContainerStateRunning(KubeModel):
+class ContainerStateRunning(PartialModel):
     """Since when a container runs."""
 
     started_at: Time | None = None
 
 
-class ContainerState(KubeModel):
+class ContainerState(PartialModel):
     """One of the three."""
 
     waiting: ContainerStateWaiting | None = None
@@ -236,7 +248,7 @@ class ContainerState(KubeModel):
     terminated: ContainerStateTerminated | None = None
 
 
-class ContainerStatus(KubeModel):
+class ContainerStatus(PartialModel):
     """The state of a container."""
 
     name: str = ""
@@ -250,7 +262,7 @@ class ContainerStatus(KubeModel):
     started: bool | None = None
 
 
-class PodStatus(KubeModel):
+class PodStatus(PartialModel):
     """What the kubelet and the scheduler say; ``phase`` is Pending, Running, Succeeded, Failed or Unknown."""
 
     phase: str = ""

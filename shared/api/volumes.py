@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 
-from shared.api.base import Int32, KubeModel, QuantityText, ResourceList
+from shared.api.base import REQUIRED, Int32, PartialModel, QuantityText, ResourceList
 from shared.api.meta import KubeObject, LabelSelector
 
 
-class ResourceRequirements(KubeModel):
+class ResourceRequirements(PartialModel):
     """What is requested and what is the limit, by resource name."""
 
     requests: ResourceList = Field(default_factory=ResourceList)
     limits: ResourceList = Field(default_factory=ResourceList)
 
 
-class PersistentVolumeClaimSpec(KubeModel):
+class PersistentVolumeClaimSpec(PartialModel):
     """A claim: how much storage, of which class, shared how."""
 
     access_modes: list[str] = Field(default_factory=list[str])
@@ -33,15 +35,15 @@ class PersistentVolumeClaim(KubeObject):
     spec: PersistentVolumeClaimSpec = Field(default_factory=PersistentVolumeClaimSpec)
 
 
-class KeyToPath(KubeModel):
+class KeyToPath(PartialModel):
     """One key of a ConfigMap or Secret as a file."""
 
-    key: str = ""
-    path: str = ""
+    key: Annotated[str, REQUIRED] = ""
+    path: Annotated[str, REQUIRED] = ""
     mode: Int32 | None = None
 
 
-class ConfigMapVolumeSource(KubeModel):
+class ConfigMapVolumeSource(PartialModel):
     """A ConfigMap as files."""
 
     name: str = ""
@@ -50,7 +52,7 @@ class ConfigMapVolumeSource(KubeModel):
     optional: bool | None = None
 
 
-class SecretVolumeSource(KubeModel):
+class SecretVolumeSource(PartialModel):
     """A Secret as files."""
 
     secret_name: str = ""
@@ -59,39 +61,39 @@ class SecretVolumeSource(KubeModel):
     optional: bool | None = None
 
 
-class EmptyDirVolumeSource(KubeModel):
+class EmptyDirVolumeSource(PartialModel):
     """A directory that lives as long as the pod; ``medium`` is empty, Memory or HugePages."""
 
     medium: str = ""
     size_limit: QuantityText | None = None
 
 
-class HostPathVolumeSource(KubeModel):
+class HostPathVolumeSource(PartialModel):
     """A path of the node."""
 
-    path: str = ""
+    path: Annotated[str, REQUIRED] = ""
     type: str | None = None
 
 
-class PersistentVolumeClaimVolumeSource(KubeModel):
+class PersistentVolumeClaimVolumeSource(PartialModel):
     """A claim in the pod's namespace."""
 
-    claim_name: str = ""
+    claim_name: Annotated[str, REQUIRED] = ""
     read_only: bool = False
 
 
-class NFSVolumeSource(KubeModel):
+class NFSVolumeSource(PartialModel):
     """A path of an NFS server."""
 
-    server: str = ""
-    path: str = ""
+    server: Annotated[str, REQUIRED] = ""
+    path: Annotated[str, REQUIRED] = ""
     read_only: bool = False
 
 
-class Volume(KubeModel):
+class Volume(PartialModel):
     """A volume: a name and one source; those without a field here stay as unknown fields."""
 
-    name: str = ""
+    name: Annotated[str, REQUIRED] = ""
     config_map: ConfigMapVolumeSource | None = None
     secret: SecretVolumeSource | None = None
     empty_dir: EmptyDirVolumeSource | None = None
@@ -100,19 +102,19 @@ class Volume(KubeModel):
     nfs: NFSVolumeSource | None = None
 
 
-class VolumeMount(KubeModel):
+class VolumeMount(PartialModel):
     """Where a container sees a volume."""
 
-    name: str = ""
-    mount_path: str = ""
+    name: Annotated[str, REQUIRED] = ""
+    mount_path: Annotated[str, REQUIRED] = ""
     sub_path: str = ""
     sub_path_expr: str = ""
     read_only: bool = False
     mount_propagation: str | None = None
 
 
-class VolumeDevice(KubeModel):
+class VolumeDevice(PartialModel):
     """Where a container sees a raw block device."""
 
-    name: str = ""
-    device_path: str = ""
+    name: Annotated[str, REQUIRED] = ""
+    device_path: Annotated[str, REQUIRED] = ""
