@@ -127,11 +127,11 @@ class Transaction(Protocol):
     """An open transaction; leaving its context commits, an exception aborts."""
 
     async def send(self, record: Record) -> None:
-        """Append inside the transaction; visible after commit."""
+        """Append inside the transaction; visible after commit. Raises TooLarge, NotFound, Fenced."""
         ...
 
     async def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit a group's offsets (next to read) inside the transaction."""
+        """Commit a group's offsets (next to read) inside the transaction; one group in each."""
         ...
 
 

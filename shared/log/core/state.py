@@ -84,6 +84,9 @@ class State:
         size = record_size(record)
         if size > self.limits.record_bytes:
             raise too_large(record, size, self.limits.record_bytes)
+        if record.key is None and record.value is None:
+            message = f"a record for {record.topic} has neither key nor value"
+            raise ValueError(message)
         if record.key is None and spec.cleanup is Cleanup.COMPACT:
             message = f"{record.topic} is compacted: its records need a key"
             raise ValueError(message)

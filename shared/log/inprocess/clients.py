@@ -50,7 +50,8 @@ class InProcessTransaction:
         self._broker = broker
         self._producer = producer
         self._records: list[Record] = []
-        self._offsets: dict[str, dict[TopicPartition, int]] = {}
+        self._group = ""
+        self._offsets: dict[TopicPartition, int] = {}
 
     async def send(self, record: Record) -> None:
         """Append at commit."""
@@ -61,13 +62,18 @@ class InProcessTransaction:
     async def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit the offsets at commit."""
         self._broker.state.check_epoch(*self._producer)
-        self._offsets.setdefault(group, {}).update(offsets)
+        if self._group not in {"", group}:
+            message = f"this transaction commits offsets of {self._group!r} already, not of {group!r}"
+            raise ValueError(message)
+        self._group = group
+        self._offsets.update(offsets)
 
     async def commit(self) -> None:
         """Make all of it durable and visible in one change."""
         state, now_ms = self._broker.state, self._broker.now_ms
+        committed = {self._group: self._offsets} if self._offsets else {}
         await self._broker.commit(
-            lambda: state.stage_transaction(self._producer, self._records, self._offsets, now_ms())
+            lambda: state.stage_transaction(self._producer, self._records, committed, now_ms())
         )
 
 

@@ -1,0 +1,48 @@
+"""Open a log by its address."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
+
+from shared.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from shared.clock import Clock
+    from shared.log.port import EventLog
+
+
+def open_log(url: str, *, clock: Clock, client_id: str) -> EventLog:
+    """Return the log at ``url``, not yet started.
+
+    ``memory://``, ``sqlite:///relative/path``, ``sqlite:////absolute/path`` (``?synchronous=full``
+    to survive a power cut too) or ``kafka://host:port[,host:port]``. Raises ConfigurationError.
+    """
+    parts = urlsplit(url)
+    match parts.scheme:
+        case "memory":
+            from shared.log.memory import MemoryLog
+
+            return MemoryLog(clock)
+        case "sqlite":
+            return _sqlite(url, clock)
+        case "kafka" if parts.netloc:
+            from shared.log.kafka import KafkaLog
+
+            return KafkaLog(parts.netloc, client_id=client_id, clock=clock)
+        case _:
+            raise ConfigurationError(
+                f"log address {url!r} is none of memory://, sqlite:///path, kafka://host:port"
+            )
+
+
+def _sqlite(url: str, clock: Clock) -> EventLog:
+    from shared.log.sqlite import SqliteLog
+
+    parts = urlsplit(url)
+    path = parts.path.removeprefix("/")
+    mode = parse_qs(parts.query).get("synchronous", ["normal"])[-1].lower()
+    if not path or parts.netloc or mode not in {"normal", "full"}:
+        raise ConfigurationError(f"log address {url!r}: give sqlite:///path[?synchronous=normal|full]")
+    return SqliteLog(Path(path), clock, power_safe=mode == "full")

@@ -1,0 +1,6 @@
+"""The log on Apache Kafka, by aiokafka."""
+
+from shared.log.kafka.log import KafkaLog
+from shared.log.kafka.settings import KafkaSettings
+
+__all__ = ["KafkaLog", "KafkaSettings"]

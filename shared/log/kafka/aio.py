@@ -1,0 +1,106 @@
+"""What aiokafka 0.14 leaves to its user: errors in our terms, noise, and clean ends.
+
+The only module that touches aiokafka's private attributes; each use says which gap it closes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from aiokafka.errors import (
+    CommitFailedError,
+    IllegalGenerationError,
+    IllegalStateError,
+    KafkaConnectionError,
+    KafkaError,
+    ProducerFenced,
+    RebalanceInProgressError,
+    UnknownMemberIdError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+LOST_OWNERSHIP = (
+    CommitFailedError,
+    IllegalGenerationError,
+    IllegalStateError,
+    RebalanceInProgressError,
+    UnknownMemberIdError,
+)
+"""What a commit raises after a rebalance took the partition away."""
+
+AWAY = (KafkaConnectionError, OSError, TimeoutError)
+
+
+def passing(error: BaseException) -> bool:
+    """Say whether trying again may help: the broker is away, starting or moving."""
+    return isinstance(error, AWAY) or (isinstance(error, KafkaError) and bool(error.retriable))
+
+
+def consumed(future: asyncio.Future[Any]) -> None:
+    """Count a future's exception as seen, so that its end is not reported as forgotten."""
+    if future.done() and not future.cancelled():
+        future.exception()
+
+
+def fatal(producer: Any) -> BaseException | None:
+    """Return the error that ended a producer's background task, if it has ended."""
+    task = producer._sender.sender_task  # noqa: SLF001 - it has no public sign of being dead
+    return task.exception() if task is not None and task.done() and not task.cancelled() else None
+
+
+def never_expire(producer: Any) -> None:
+    """Let batches wait out any outage.
+
+    A batch older than the request timeout is failed when the partition has no leader for a moment (as
+    after a broker's restart), but its sequence number is spent, and the broker then refuses all that
+    follows. Waiting keeps order and adds no duplicate; the caller's own patience bounds it.
+    """
+    producer._message_accumulator._batch_ttl = float("inf")  # noqa: SLF001
+
+
+async def stop_producer(producer: Any, timeout: float) -> None:
+    """Stop within ``timeout`` seconds; undelivered batches of an absent broker are given up."""
+    if not await _within(producer.stop(), timeout):
+        producer._message_accumulator.fail_all(ProducerFenced())  # noqa: SLF001 - ends its flush
+        await _within(producer._sender.close(), timeout / 5)  # noqa: SLF001 - stop gave up before that
+        await _within(producer.client.close(), timeout / 5)
+    _hush(producer)
+
+
+async def stop_consumer(consumer: Any, timeout: float) -> None:
+    """Leave the group and stop within ``timeout`` seconds, or just stop."""
+    if await _within(consumer.stop(), timeout):
+        return
+    coordinator, fetcher = consumer._coordinator, consumer._fetcher  # noqa: SLF001 - see above
+    tasks = [getattr(coordinator, name, None) for name in ("_coordination_task", "_heartbeat_task")]
+    for task in tasks:
+        if task is not None:
+            task.cancel()
+    if fetcher is not None:
+        await _within(fetcher.close(), timeout / 5)
+    await _within(consumer._client.close(), timeout / 5)  # noqa: SLF001
+
+
+async def _within(call: Awaitable[Any], timeout: float) -> bool:
+    with suppress(TimeoutError, KafkaError):
+        async with asyncio.timeout(timeout):
+            await call
+            return True
+    return False
+
+
+def _hush(producer: Any) -> None:
+    """See the exceptions that a failed sender left in futures nobody waits for."""
+    transactions = producer._txn_manager  # noqa: SLF001
+    waiter = transactions._transaction_waiter if transactions is not None else None  # noqa: SLF001
+    if waiter is not None:
+        consumed(waiter)
+    accumulator = producer._message_accumulator  # noqa: SLF001
+    batches = [batch for queue in accumulator._batches.values() for batch in queue]  # noqa: SLF001
+    for batch in [*batches, *accumulator._pending_batches]:  # noqa: SLF001
+        consumed(batch.future)
+        consumed(batch._drain_waiter)  # noqa: SLF001

@@ -1,0 +1,197 @@
+"""A connection to Kafka: the ``EventLog`` of a deployment."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Self
+
+from shared.clock import SystemClock
+from shared.errors import Unavailable
+from shared.log.kafka.admin import Admin
+from shared.log.kafka.consumer import KafkaConsumer
+from shared.log.kafka.link import Link
+from shared.log.kafka.outage import Outage
+from shared.log.kafka.producer import KafkaProducer, start_producer
+from shared.log.kafka.reader import KafkaReader
+from shared.log.kafka.settings import KafkaSettings
+from shared.log.kafka.transactions import KafkaTransactionalProducer
+from shared.log.port import Start, nothing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from shared.clock import Clock
+    from shared.log.port import RebalanceHook, TopicPartition, TopicSpec
+
+_SETTLE = 5.0
+"""Seconds to wait for the broker to apply a transaction's offsets; it takes some milliseconds."""
+
+
+class KafkaLog:
+    """``bootstrap``: ``host:port[,host:port]``."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        client_id: str = "pumice",
+        clock: Clock | None = None,
+        settings: KafkaSettings | None = None,
+    ) -> None:
+        self._link = Link(bootstrap, client_id, settings or KafkaSettings(), clock or SystemClock())
+        self._admin = Admin(self._link)
+        self._producer = KafkaProducer(self._link, self._admin.partitions)
+        self._outage = Outage(bootstrap, self._link.clock, self._admin.ping, 1.0)
+        self._started = False
+        self._open: list[KafkaConsumer | KafkaReader | KafkaTransactionalProducer] = []
+        self._transactional_offsets: dict[str, dict[TopicPartition, int]] = {}
+
+    async def start(self) -> None:
+        """Connect. Raises Unavailable within the start's patience."""
+        if self._started:
+            return
+        self._outage.install()
+        try:
+            await self._link.retry(self._admin.start, self._link.settings.start_patience)
+        except BaseException:
+            await self._outage.close()
+            raise
+        self._outage.watch()
+        self._started = True
+
+    async def close(self) -> None:
+        """Close what was handed out, then the connection."""
+        if not self._started:
+            return
+        self._started = False
+        await asyncio.gather(*(part.close() for part in self._open))
+        await self._producer.close()
+        await self._outage.close()
+        await self._admin.close()
+
+    async def __aenter__(self) -> Self:
+        """Start."""
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close."""
+        await self.close()
+
+    async def create_topics(self, specs: Iterable[TopicSpec]) -> None:
+        """Create what is missing. Raises ConfigurationError when the broker refuses a topic."""
+        self._check()
+        await self._admin.create(specs)
+
+    async def partitions(self, topic: str) -> int:
+        """Return the number of partitions."""
+        self._check()
+        return await self._admin.partitions(topic)
+
+    async def end_offsets(self, topic: str) -> dict[TopicPartition, int]:
+        """Return the last stable offset of each partition."""
+        self._check()
+        return await self._admin.ends(topic)
+
+    async def committed(self, group: str, topic: str) -> dict[TopicPartition, int]:
+        """Return a group's committed offsets; those of our own transactions are waited for."""
+        self._check()
+        wheres = frozenset(
+            where for where in self._transactional_offsets.get(group, ()) if where.topic == topic
+        )
+        await self._settle(group, wheres)
+        return await self._admin.committed(group, topic)
+
+    @property
+    def producer(self) -> KafkaProducer:
+        """The shared producer."""
+        return self._producer
+
+    async def transactional(self, transactional_id: str) -> KafkaTransactionalProducer:
+        """Open a transactional id; an older transaction of it is settled first."""
+        self._check()
+        async with self._link.within(self._link.settings.patience):
+            producer = await start_producer(self._link, transactional_id)
+        opened = KafkaTransactionalProducer(
+            self._link, producer, self._admin.partitions, self._note_committed
+        )
+        self._open.append(opened)
+        return opened
+
+    async def consume(
+        self,
+        group: str,
+        topics: Sequence[str],
+        *,
+        on_assigned: RebalanceHook = nothing,
+        on_revoked: RebalanceHook = nothing,
+    ) -> KafkaConsumer:
+        """Join a group."""
+        self._check()
+        for topic in topics:
+            await self._admin.partitions(topic)
+
+        async def attempt() -> KafkaConsumer:
+            consumer = KafkaConsumer(self._link, group, on_assigned, on_revoked, self._settle)
+            await consumer.join(topics)
+            return consumer
+
+        consumer = await self._link.retry(attempt, self._link.settings.patience)
+        self._open.append(consumer)
+        return consumer
+
+    async def read(
+        self,
+        topics: Sequence[str],
+        *,
+        start: Start | Mapping[TopicPartition, int] = Start.EARLIEST,
+    ) -> KafkaReader:
+        """Open a reader."""
+        self._check()
+        partitions = {topic: await self._admin.partitions(topic) for topic in topics}
+
+        async def attempt() -> KafkaReader:
+            reader = KafkaReader(self._link)
+            await reader.open(partitions, start)
+            return reader
+
+        reader = await self._link.retry(attempt, self._link.settings.patience)
+        self._open.append(reader)
+        return reader
+
+    async def ping(self) -> None:
+        """Return when a broker answers."""
+        self._check()
+        await self._admin.ping()
+
+    def _note_committed(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        if offsets:
+            self._transactional_offsets.setdefault(group, {}).update(offsets)
+
+    async def _settle(self, group: str, partitions: frozenset[TopicPartition]) -> None:
+        """Wait until offsets that our transactions committed are what a new owner reads.
+
+        The broker answers a commit before it has applied the offsets, and aiokafka cannot ask for
+        stable ones (OffsetFetch version 7): a partition handed over at once would be read twice.
+        """
+        ours = self._transactional_offsets.get(group, {})
+        expected = {where: ours[where] for where in partitions if where in ours}
+        with suppress(TimeoutError, Unavailable):
+            async with asyncio.timeout(_SETTLE):
+                for topic in {where.topic for where in expected}:
+                    wanted = {where: offset for where, offset in expected.items() if where.topic == topic}
+                    while not await self._applied(group, topic, wanted):
+                        await self._link.clock.sleep(0.005)
+        for where, offset in expected.items():
+            if ours.get(where) == offset:
+                del ours[where]
+
+    async def _applied(self, group: str, topic: str, wanted: Mapping[TopicPartition, int]) -> bool:
+        found = await self._admin.committed(group, topic)
+        return all(found.get(where, -1) >= offset for where, offset in wanted.items())
+
+    def _check(self) -> None:
+        if not self._started:
+            message = "the log is not open"
+            raise Unavailable(message)
