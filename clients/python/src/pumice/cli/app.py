@@ -1,0 +1,307 @@
+"""The commands: their flags and help. What each does is in the modules that it calls.
+
+Nothing heavy is imported here, so that ``pumice --help`` and wrong flags answer at once.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pumice.cli import exits
+from pumice.cli.group import Root
+
+if TYPE_CHECKING:
+    from pumice.cli.place import Place
+
+HELP = f"""Submit jobs to a Pumice server and see where they are and why they wait.
+
+The server is --server, else $PUMICE_SERVER, else `server:` in the configuration file
+(~/.config/pumice/config.yaml, or $PUMICE_CONFIG), else http://127.0.0.1:8080. The namespace is
+--namespace, else $PUMICE_NAMESPACE, else `namespace:` in that file, else "default".
+
+{exits.HELP}"""
+
+app = typer.Typer(
+    cls=Root,
+    help=HELP,
+    no_args_is_help=True,
+    rich_markup_mode=None,  # plain help: a third of the time, and readable in a pipe
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class Kind(StrEnum):
+    """What can be listed; the singular and short words as kubectl has them."""
+
+    JOBS = "jobs"
+    JOB = "job"
+    VCJOB = "vcjob"
+    QUEUES = "queues"
+    QUEUE = "queue"
+    NODES = "nodes"
+    NODE = "node"
+
+
+class Form(StrEnum):
+    """How things are printed."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+
+
+class Until(StrEnum):
+    """What is waited for."""
+
+    NONE = "none"
+    ADMITTED = "admitted"
+    RUNNING = "running"
+    FINISHED = "finished"
+
+
+Server = Annotated[str | None, typer.Option("--server", metavar="URL", help="The gateway's address.")]
+Namespace = Annotated[
+    str | None, typer.Option("--namespace", "-n", metavar="NS", help="The jobs' namespace.")
+]
+Output = Annotated[Form, typer.Option("--output", "-o", help="How to print.")]
+Timeout = Annotated[
+    str | None, typer.Option("--timeout", metavar="TIME", help="Wait no longer: 30, 90s, 5m, 1h30m.")
+]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The job's name, or NAMESPACE/NAME.")]
+Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of jobs, or NAMESPACE/NAME.")]
+JobName = Annotated[
+    str | None, typer.Option("--name", metavar="NAME", help="Name of a job in the short form.")
+]
+Image = Annotated[str | None, typer.Option("--image", metavar="IMAGE", help="Container image.")]
+Gpus = Annotated[int, typer.Option("--gpus", min=0, help="GPUs of each worker.")]
+Workers = Annotated[int, typer.Option("--workers", min=1, help="How many workers.")]
+Queue = Annotated[str | None, typer.Option("--queue", "-q", metavar="QUEUE", help="The queue.")]
+Minimum = Annotated[
+    int | None,
+    typer.Option("--min", min=1, help="So many workers start together or none does [default: all]."),
+]
+Mounts = Annotated[
+    list[str] | None, typer.Option("--mount", metavar="CLAIM:PATH", help="A volume; repeatable.")
+]
+Expose = Annotated[
+    list[int] | None, typer.Option("--expose", metavar="PORT", help="A port to reach; repeatable.")
+]
+Command = Annotated[
+    list[str] | None, typer.Argument(metavar="[-- COMMAND...]", help="What each worker runs.")
+]
+
+
+@app.callback()
+def root(
+    ctx: typer.Context,
+    server: Server = None,
+    namespace: Namespace = None,
+    debug: Annotated[
+        bool, typer.Option("--debug", envvar="PUMICE_DEBUG", help="Show where an error arose.")
+    ] = False,
+) -> None:
+    """Keep the flags that may stand before the command."""
+    ctx.obj = {"server": server, "namespace": namespace, "debug": debug}
+
+
+@app.command()
+def submit(
+    ctx: typer.Context,
+    *,
+    command: Command = None,
+    file: Annotated[
+        list[str] | None,
+        typer.Option("--file", "-f", metavar="FILE", help="Job manifests; - reads standard input."),
+    ] = None,
+    name: JobName = None,
+    image: Image = None,
+    gpus: Gpus = 0,
+    workers: Workers = 1,
+    queue: Queue = None,
+    minimum: Minimum = None,
+    mount: Mounts = None,
+    expose: Expose = None,
+    wait: Annotated[Until, typer.Option("--wait", help="Wait for this of each job.")] = Until.ADMITTED,
+    timeout: Timeout = None,
+    output: Output = Form.TABLE,
+    server: Server = None,
+    namespace: Namespace = None,
+) -> None:
+    """Submit jobs: from manifests, or one in the short form.
+
+    \b
+      pumice submit -f job.yaml
+      pumice submit --name train --image trainer:1 --gpus 8 --workers 4 -- python train.py
+    """  # noqa: D301 - a real backspace: it keeps the lines
+    from pumice.cli import submitting
+
+    short = submitting.Short(
+        name, image, gpus, workers, queue, minimum, mount or [], expose or [], command or []
+    )
+    with reach(ctx, server, namespace) as place:
+        submitting.submit(place, file or [], short, wait=wait.value, timeout=timeout, form=output.value)
+
+
+@app.command()
+def run(
+    ctx: typer.Context,
+    *,
+    command: Command = None,
+    file: Annotated[
+        str | None,
+        typer.Option("--file", "-f", metavar="FILE", help="One job's manifest; - reads standard input."),
+    ] = None,
+    name: JobName = None,
+    image: Image = None,
+    gpus: Gpus = 0,
+    workers: Workers = 1,
+    queue: Queue = None,
+    minimum: Minimum = None,
+    mount: Mounts = None,
+    expose: Expose = None,
+    timeout: Timeout = None,
+    server: Server = None,
+    namespace: Namespace = None,
+) -> None:
+    """Submit one job and follow it to its end; the exit code says how it ended.
+
+    \b
+      pumice run --name hello --image busybox -- echo hello
+    """  # noqa: D301
+    from pumice.cli import submitting
+
+    short = submitting.Short(
+        name, image, gpus, workers, queue, minimum, mount or [], expose or [], command or []
+    )
+    with reach(ctx, server, namespace) as place:
+        submitting.run(place, file, short, timeout=timeout)
+
+
+@app.command()
+def get(
+    ctx: typer.Context,
+    *,
+    kind: Annotated[Kind, typer.Argument(metavar="jobs|queues|nodes", help="What to list.")],
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only this one.")] = None,
+    queue: Annotated[str | None, typer.Option("--queue", "-q", help="Only jobs of this queue.")] = None,
+    everywhere: Annotated[
+        bool, typer.Option("--all-namespaces", "-A", help="Jobs of all namespaces.")
+    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on, and print what changes.")] = False,
+    output: Output = Form.TABLE,
+    server: Server = None,
+    namespace: Namespace = None,
+) -> None:
+    """List jobs, queues or nodes."""
+    from pumice.cli import showing
+
+    plural = kind.value.removeprefix("vc").removesuffix("s") + "s"
+    with reach(ctx, server, namespace) as place:
+        showing.get(place, plural, name, queue=queue, everywhere=everywhere, watch=watch, form=output.value)
+
+
+@app.command()
+def describe(ctx: typer.Context, *, name: Name, server: Server = None, namespace: Namespace = None) -> None:
+    """Show all that is known of a job."""
+    from pumice.cli import showing
+
+    with reach(ctx, server, namespace) as place:
+        showing.describe(place, name)
+
+
+@app.command()
+def explain(
+    ctx: typer.Context,
+    *,
+    name: Name,
+    output: Output = Form.TABLE,
+    server: Server = None,
+    namespace: Namespace = None,
+) -> None:
+    """Say why a job waits, its place in the queue and what can be done; or where it is placed."""
+    from pumice.cli import showing
+
+    with reach(ctx, server, namespace) as place:
+        showing.explain(place, name, form=output.value)
+
+
+@app.command()
+def events(
+    ctx: typer.Context,
+    *,
+    name: Name,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")] = False,
+    output: Output = Form.TABLE,
+    server: Server = None,
+    namespace: Namespace = None,
+) -> None:
+    """Show what happened to a job. With -o json one object a line."""
+    from pumice.cli import showing
+
+    with reach(ctx, server, namespace) as place:
+        showing.events(place, name, follow=follow, form=output.value)
+
+
+@app.command()
+def trace(
+    ctx: typer.Context,
+    *,
+    name: Name,
+    output: Output = Form.TABLE,
+    server: Server = None,
+    namespace: Namespace = None,
+) -> None:
+    """Show where a job's time went: its phases as a waterfall."""
+    from pumice.cli import showing
+
+    with reach(ctx, server, namespace) as place:
+        showing.trace(place, name, form=output.value)
+
+
+@app.command()
+def suspend(ctx: typer.Context, names: Names, server: Server = None, namespace: Namespace = None) -> None:
+    """Stop the pods of jobs and keep the jobs."""
+    from pumice.cli import commanding
+
+    with reach(ctx, server, namespace) as place:
+        commanding.suspend(place, names)
+
+
+@app.command()
+def resume(ctx: typer.Context, names: Names, server: Server = None, namespace: Namespace = None) -> None:
+    """Let suspended jobs go on."""
+    from pumice.cli import commanding
+
+    with reach(ctx, server, namespace) as place:
+        commanding.resume(place, names)
+
+
+@app.command()
+def delete(ctx: typer.Context, names: Names, server: Server = None, namespace: Namespace = None) -> None:
+    """Delete jobs and what they own."""
+    from pumice.cli import commanding
+
+    with reach(ctx, server, namespace) as place:
+        commanding.delete(place, names)
+
+
+@app.command()
+def version() -> None:
+    """Print the version of this command line."""
+    from importlib.metadata import version as installed
+
+    typer.echo(f"pumice {installed('pumice')}")
+
+
+def reach(ctx: typer.Context, server: str | None, namespace: str | None) -> Place:
+    """Return the server and namespace that a command works with; its own flags count first."""
+    from pumice.cli.place import Place
+
+    flags = ctx.find_root().obj
+    return Place(server or flags["server"], namespace or flags["namespace"])
