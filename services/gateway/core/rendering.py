@@ -1,0 +1,320 @@
+"""From facts to views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import quote
+
+from services.gateway.core.facts import Entry, JobRecord, Model
+from services.gateway.core.incarnation import RESTING, Incarnation, current, last_rejection
+from services.gateway.core.timeline import Interval, bounds, intervals
+from services.gateway.core.views import (
+    HistoryEntry,
+    JobDetail,
+    JobSummary,
+    Links,
+    NodeView,
+    PhaseChange,
+    PhaseTime,
+    PlacedPod,
+    QueueView,
+    Rejection,
+    SpanView,
+    TraceView,
+    Waiting,
+)
+from shared.events.contracts import DecisionOutcome, GangReport
+from shared.telemetry.phases import SERVICE_OF, job_attributes
+from shared.telemetry.spans import SpanStatus, parse_traceparent, phase_span_id, root_parent
+
+
+_WHOLE_JOB: Final = {"job"}  # of a submission; a report's job is a name, which the address has
+
+
+def links(namespace: str, name: str) -> Links:
+    """Return the paths of a job's resources."""
+    path = f"/v1/jobs/{quote(namespace, safe='')}/{quote(name, safe='')}"
+    return Links(self=path, events=f"{path}/events", trace=f"{path}/trace")
+
+
+def summary(job: Incarnation) -> JobSummary:
+    """Return a job as a line of a list."""
+    return JobSummary(**_summary(job))
+
+
+def detail(job: Incarnation, model: Model) -> JobDetail:
+    """Return everything about a job."""
+    record, asked = job.record, job.submission
+    refused = last_rejection(record)
+    return JobDetail(
+        **_summary(job),
+        place=tuple(_place(job, model)),
+        waiting=_waiting(job),
+        timeline=tuple(_phase_time(one) for one in intervals(job)),
+        changes=tuple(
+            PhaseChange(
+                at=change.event.at,
+                previous=change.event.previous,
+                phase=change.event.phase,
+                generation=change.event.generation,
+                reason=change.event.reason,
+                message=change.event.message,
+            )
+            for change in job.changes
+        ),
+        violations=asked.violations if asked and job.rejected else (),
+        last_rejection=Rejection(submission=refused.id, at=refused.rejected_at, violations=refused.violations)
+        if refused and refused.rejected_at and refused is not asked
+        else None,
+        traceparent=job.traceparent,
+        links=links(record.namespace, record.name),
+    )
+
+
+def _summary(job: Incarnation) -> dict[str, Any]:
+    record, asked, state = job.record, job.submission, job.known_state
+    last = job.changes[-1].event if job.changes else None
+    report = _current_report(job)
+    times = bounds(job)
+    running = next((change.event.at for change in job.changes if change.event.phase == "Running"), None)
+    values: dict[str, Any] = {
+        "namespace": record.namespace,
+        "name": record.name,
+        "uid": job.life.uid if job.life else None,
+        "phase": job.phase,
+        "generation": job.generation,
+        "started_at": running,
+        "finished_at": times[1] if times and job.phase in RESTING else None,
+        "deleted": job.deleted,
+    }
+    if asked:
+        values |= {
+            "submission": asked.id,
+            "submitted_by": asked.submitted_by,
+            "submitted_at": asked.submitted_at,
+            "queue": asked.queue,
+            "replicas": asked.replicas,
+            "min_available": asked.min_available,
+        }
+    if last:
+        values |= {
+            "queue": last.queue,
+            "retry_count": last.retry_count,
+            "pods": last.pods,
+            "reason": last.reason,
+            "message": last.message,
+        }
+    if state:
+        values |= {
+            "queue": state.queue,
+            "priority_class": state.priority_class,
+            "replicas": state.replicas,
+            "min_available": state.min_available,
+            "pods": state.pods,
+            "requests": state.requests,
+            "retry_count": state.retry_count,
+            "submission": state.submission or values.get("submission"),
+            "submitted_by": state.submitted_by or values.get("submitted_by", ""),
+            "created_at": state.created_at,
+            "started_at": state.started_at or running,
+            "finished_at": state.finished_at or values["finished_at"],
+            "deleting": state.deleting,
+        }
+        if state.phase == job.phase:
+            values |= {"reason": state.reason, "message": state.message}
+    if report:
+        values |= {
+            "position": report.position,
+            "reason": report.reason.code,
+            "message": report.reason.message,
+        }
+    return values
+
+
+def _current_report(job: Incarnation) -> GangReport | None:
+    """Return the report about the present generation while the job waits."""
+    if job.phase not in ("Pending", "Restarting") or job.deleted:
+        return None
+    for gang in job.gangs:
+        report = gang.report
+        if report is not None and report.gang.generation == job.generation:
+            return report
+    return None
+
+
+def _waiting(job: Incarnation) -> Waiting | None:
+    report = _current_report(job)
+    if report is None:
+        return None
+    return Waiting(
+        reason=report.reason,
+        details=report.details,
+        position=report.position,
+        queue_length=report.queue_length,
+        waiting_since=report.waiting_since,
+        estimated_start=report.estimated_start,
+        as_of=report.at,
+    )
+
+
+def _place(job: Incarnation, model: Model) -> list[PlacedPod]:
+    """Return the pods: those that exist, and for those that ended where the decision had put them."""
+    placed: dict[str, PlacedPod] = {}
+    for gang, decision in job.decisions():
+        result = gang.results.get(decision.event.decision)
+        if result is None or decision.event.gang.generation != job.generation:
+            continue
+        if result.outcome in (DecisionOutcome.APPLIED, DecisionOutcome.PARTIAL):
+            task_of = {binding.pod: binding.task for binding in decision.event.bindings}
+            for bound in result.bound:
+                placed[bound.pod] = PlacedPod(pod=bound.pod, task=task_of.get(bound.pod, ""), node=bound.node)
+    for gang in job.gangs:
+        for pod in model.pods_of.get((gang.namespace, gang.name), {}).values():
+            placed[pod.name] = PlacedPod(
+                pod=pod.name,
+                task=pod.task,
+                index=pod.index,
+                node=pod.node,
+                phase=pod.phase,
+                releasing=pod.releasing,
+            )
+    return sorted(placed.values(), key=lambda pod: (pod.task, pod.index or 0, pod.pod))
+
+
+def _seconds(start: datetime, end: datetime | None) -> float | None:
+    return None if end is None else max(0.0, (end - start).total_seconds())
+
+
+def _phase_time(one: Interval) -> PhaseTime:
+    return PhaseTime(
+        phase=one.phase.value,
+        generation=one.generation,
+        start=one.start,
+        end=one.end,
+        seconds=_seconds(one.start, one.end),
+        error=one.error,
+    )
+
+
+def trace(job: Incarnation) -> TraceView | None:
+    """Return a job's trace so far; None when it has none."""
+    context, times = parse_traceparent(job.traceparent), bounds(job)
+    if context is None or times is None or job.traceparent is None:
+        return None
+    record, (start, end) = job.record, times
+    failed = job.rejected or job.phase == "Failed"
+    root = SpanView(
+        span_id=context.span_id,
+        parent_id=root_parent(job.submission.tracestate) if job.submission else None,
+        name="job",
+        service="controller",
+        start=start,
+        end=end,
+        seconds=_seconds(start, end),
+        status=_status(end, failed=failed),
+        message=job.phase,
+        attributes=job_attributes(
+            record.namespace,
+            record.name,
+            queue=_summary(job).get("queue", ""),
+            uid=job.life.uid if job.life else "",
+        ),
+    )
+    spans = [_span(one, job.traceparent, context.span_id) for one in intervals(job)]
+    return TraceView(
+        trace_id=context.trace_id, namespace=record.namespace, name=record.name, spans=(root, *spans)
+    )
+
+
+def _status(end: datetime | None, *, failed: bool) -> str:
+    if failed:
+        return SpanStatus.ERROR.value
+    return (SpanStatus.UNSET if end is None else SpanStatus.OK).value
+
+
+def _span(one: Interval, traceparent: str, parent: str) -> SpanView:
+    end = None if one.end is None else max(one.start, one.end)
+    return SpanView(
+        span_id=phase_span_id(traceparent, one.phase, one.generation, one.occurrence),
+        parent_id=parent,
+        name=one.phase.value,
+        service=SERVICE_OF[one.phase],
+        start=one.start,
+        end=end,
+        seconds=_seconds(one.start, end),
+        status=_status(end, failed=one.error is not None),
+        message=one.error or "",
+        attributes=one.attributes,
+        links=one.links,
+    )
+
+
+def history_entry(entry: Entry) -> HistoryEntry:
+    """Return an entry as the data of a server-sent event; a whole Job object is left out."""
+    data = entry.data.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=_WHOLE_JOB)
+    return HistoryEntry(kind=entry.kind, time=entry.time, data=data)
+
+
+def queues(model: Model) -> list[QueueView]:
+    """Return all queues with what they hold, by name."""
+    jobs: dict[str, dict[str, int]] = {}
+    for record in model.jobs.values():
+        if record.state is not None:
+            phase = current(model, record).phase
+            counts = jobs.setdefault(record.state.queue, {})
+            counts[phase] = counts.get(phase, 0) + 1
+    return [
+        QueueView(
+            **queue.model_dump(exclude={"uid", "created_at"}),
+            allocated=model.queue_use.amounts.get(name, {}),
+            pods=model.queue_use.counts.get(name, 0),
+            jobs=jobs.get(name, {}),
+        )
+        for name, queue in sorted(model.queues.items())
+    ]
+
+
+def nodes(model: Model) -> list[NodeView]:
+    """Return all nodes with what is allocated and free, by name."""
+    views: list[NodeView] = []
+    for name, node in sorted(model.nodes.items()):
+        used, pods = model.node_use.amounts.get(name, {}), model.node_use.counts.get(name, 0)
+        # The number of pods is a resource of a node that no pod requests.
+        used = {**used, "pods": pods} if "pods" in node.allocatable else dict(used)
+        views.append(
+            NodeView(
+                name=name,
+                pool=node.pool,
+                ready=node.ready,
+                unschedulable=node.unschedulable,
+                labels=node.labels,
+                taints=tuple(taint.model_dump(by_alias=True) for taint in node.taints),
+                allocatable=node.allocatable,
+                allocated=used,
+                free={
+                    resource: amount - used.get(resource, 0) for resource, amount in node.allocatable.items()
+                },
+                pods=pods,
+            )
+        )
+    return views
+
+
+def listed(
+    model: Model, *, namespace: str | None, queue: str | None, phases: frozenset[str]
+) -> Iterable[tuple[JobRecord, Incarnation]]:
+    """Yield the jobs that match, in order of namespace and name; deleted ones are history, not listed."""
+    for key in sorted(model.jobs):
+        record = model.jobs[key]
+        if namespace is not None and record.namespace != namespace:
+            continue
+        job = current(model, record)
+        if job.deleted or (job.life is None and job.submission is None):
+            continue
+        if phases and job.phase not in phases:
+            continue
+        if queue is not None and _summary(job).get("queue") != queue:
+            continue
+        yield record, job
