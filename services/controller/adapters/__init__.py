@@ -1,0 +1,1 @@
+"""The controller's hands: informers, API writes, topics. They carry out what the core decided."""

@@ -1,0 +1,1 @@
+"""What the controller decides: values in, values out, no clock, no I/O."""

@@ -1,0 +1,176 @@
+"""Carrying out a gang decision: what each binding needs, and what came of the whole.
+
+Before anything is written, :func:`examine` checks the decision against what is there: another generation, a
+gang that is gone, pods placed elsewhere. A binding that is in place already is done, so a decision applied
+again after a crash half way goes on where it stopped. :func:`conclude` decides by how many pods were
+placed whether the decision stands or is taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from services.controller.core.gangs import reaches_minimum
+from services.controller.core.lifecycle import LIVE
+from services.controller.core.model import GroupView, PodView, Task, Wanted
+from services.controller.core.status import Status
+from shared.api.batch import JobPhase
+from shared.events.contracts import BindFailure, Binding, BoundPod, DecisionOutcome, GangDecided
+
+
+@dataclass(frozen=True, slots=True)
+class InPlace:
+    """The pod is where the decision wants it."""
+
+    binding: Binding
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class CreateBound:
+    """The pod is not there: create it with its node set."""
+
+    binding: Binding
+    task: Task
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class BindExisting:
+    """The pod is there without a node: bind it."""
+
+    binding: Binding
+    uid: str
+
+
+Step = InPlace | CreateBound | BindExisting | BindFailure
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """What is there of a decision's gang; ``wanted`` None: its job is gone."""
+
+    wanted: Wanted | None
+    status: Status
+    group: GroupView | None
+    pods: Mapping[str, PodView]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What to do about a decision; ``refused`` says why nothing."""
+
+    refused: str = ""
+    enqueue: bool = False
+    steps: tuple[Step, ...] = ()
+    hopeless: bool = False
+    """Too many bindings are impossible: take back what is in place, try nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """What came of a decision, and which pods have to go for it."""
+
+    outcome: DecisionOutcome
+    bound: tuple[BoundPod, ...] = ()
+    failures: tuple[BindFailure, ...] = ()
+    take_back: tuple[BoundPod, ...] = ()
+    message: str = ""
+
+
+def examine(decision: GangDecided, gang: Gang) -> Verdict:
+    """Say what each binding needs, or why the decision is void."""
+    refused = _void(decision, gang)
+    if refused or gang.wanted is None or gang.group is None:
+        return Verdict(refused)
+    members = gang.wanted.members()
+    steps = tuple(_step(binding, members, gang) for binding in decision.bindings)
+    possible = [step.binding for step in steps if not isinstance(step, BindFailure)]
+    enough = not decision.bindings or _enough(decision, gang, possible)
+    return Verdict(
+        enqueue=not gang.group.admitted and decision.enqueue and enough,
+        steps=steps,
+        hopeless=not enough,
+    )
+
+
+def conclude(
+    decision: GangDecided, gang: Gang, bound: Sequence[BoundPod], failures: Sequence[BindFailure]
+) -> Conclusion:
+    """Decide whether what could be bound stands."""
+    tasks = {binding.pod: binding for binding in decision.bindings}
+    if not failures:
+        return Conclusion(DecisionOutcome.APPLIED, tuple(bound))
+    if _enough(decision, gang, [tasks[pod.pod] for pod in bound]):
+        return Conclusion(DecisionOutcome.PARTIAL, tuple(bound), tuple(failures))
+    return Conclusion(
+        DecisionOutcome.ROLLED_BACK,
+        failures=tuple(failures),
+        take_back=tuple(bound),
+        message=f"{len(failures)} of {len(decision.bindings)} bindings failed: {failures[0].message}",
+    )
+
+
+def _void(decision: GangDecided, gang: Gang) -> str:
+    if gang.wanted is None or gang.wanted.deleting:
+        return "the job is gone"
+    if gang.group is None or gang.group.deleting or gang.group.uid != decision.gang.uid:
+        return "the podgroup is gone"
+    if gang.status.generation != decision.gang.generation:
+        return f"generation {decision.gang.generation} is over: the job is at {gang.status.generation}"
+    phase = gang.status.phase or JobPhase.PENDING
+    if phase not in LIVE:
+        return f"the job is {phase}"
+    if decision.bindings and not (gang.group.admitted or decision.enqueue):
+        return "the podgroup is not in the queue any more"
+    return ""
+
+
+def _step(binding: Binding, members: Mapping[str, tuple[Task, int]], gang: Gang) -> Step:
+    member = members.get(binding.pod)
+    if member is None:
+        return _failure(binding, "no-member", "the gang has no such member")
+    pod = gang.pods.get(binding.pod)
+    if pod is None:
+        if binding.uid is not None:
+            return _failure(binding, "pod-gone", "the pod is gone")
+        return CreateBound(binding, *member)
+    return judge(binding, pod, gang.status.generation)
+
+
+def judge(binding: Binding, pod: PodView, generation: int) -> InPlace | BindExisting | BindFailure:
+    """Say what a binding needs of a pod that is there."""
+    if pod.generation != generation or (binding.uid is not None and pod.uid != binding.uid):
+        return _failure(binding, "name-taken", "another pod of this name is there")
+    if pod.deleting:
+        return _failure(binding, "pod-gone", "the pod is being deleted")
+    if pod.node is None:
+        return BindExisting(binding, pod.uid)
+    if pod.node != binding.node:
+        return _failure(binding, "placed-elsewhere", f"the pod is on node {pod.node}")
+    return InPlace(binding, pod.uid)
+
+
+def _failure(binding: Binding, code: str, message: str) -> BindFailure:
+    return BindFailure(pod=binding.pod, node=binding.node, code=code, message=f"{binding.pod}: {message}")
+
+
+def _enough(decision: GangDecided, gang: Gang, placed: Sequence[Binding]) -> bool:
+    """Say whether the gang has its minimum with these bindings and what it has besides."""
+    if gang.wanted is None:
+        return False
+    decided = {binding.pod for binding in decision.bindings}
+    before = [
+        pod.task
+        for pod in gang.pods.values()
+        if pod.generation == gang.status.generation
+        and pod.node is not None
+        and not pod.deleting
+        and pod.name not in decided
+    ]
+    tasks = [*before, *(binding.task for binding in placed)]
+    if len(tasks) < decision.minimum:
+        return False
+    started = gang.group is not None and gang.group.admitted and bool(before)
+    return started or reaches_minimum(gang.wanted, tasks)

@@ -1,0 +1,55 @@
+"""Jobs that did not pass admission (kubectl without webhooks): what keeps one from being run.
+
+The full rules are the admission service's; here are only those without which no PodGroup or pod could be
+made sensibly. And what a job asks for that this version does not do, so that it is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from services.controller.core.model import JSON, Wanted
+from shared.api import names
+from shared.api.batch import JobAction
+
+
+def problem(wanted: Wanted, queues: Mapping[tuple[str, str], JSON]) -> str | None:
+    """Return why the job cannot be run; None when it can. It is looked at again when things change."""
+    if not wanted.tasks:
+        return "spec.tasks: a job needs at least one task"
+    duplicates = len({task.name for task in wanted.tasks}) < len(wanted.tasks)
+    if duplicates:
+        return "spec.tasks: two tasks have the same name"
+    if wanted.min_available > wanted.replicas:
+        return (
+            f"spec.minAvailable: {wanted.min_available} is more than the {wanted.replicas} pods of all tasks"
+        )
+    return _queue_problem(wanted, queues.get(("", wanted.queue)))
+
+
+def _queue_problem(wanted: Wanted, queue: JSON | None) -> str | None:
+    if queue is None:
+        return f"spec.queue: there is no queue {wanted.queue}"
+    if wanted.queue == names.ROOT_QUEUE:
+        return "spec.queue: root holds other queues, not jobs"
+    state = (queue.get("status") or {}).get("state") or "Open"
+    if state != "Open":
+        return f"spec.queue: queue {wanted.queue} is {state.lower()}"
+    return None
+
+
+def not_applied(wanted: Wanted) -> tuple[str, ...]:
+    """Return what the job asks for and does not get yet."""
+    found = [f"plugin {name}" for name in sorted(wanted.spec.get("plugins") or {})]
+    if any(volume.get("volumeClaim") for volume in wanted.spec.get("volumes") or ()):
+        found.append("volumeClaim of volumes")
+    if any(task.spec.depends_on and task.spec.depends_on.name for task in wanted.tasks):
+        found.append("dependsOn")
+    if any(task.spec.partition_policy for task in wanted.tasks):
+        found.append("partitionPolicy")
+    policies = [*wanted.policies, *(policy for task in wanted.tasks for policy in task.spec.policies)]
+    if any(policy.timeout is not None for policy in policies):
+        found.append("timeout of policies")
+    if any(policy.action == JobAction.RESTART_PARTITION for policy in policies):
+        found.append("action RestartPartition")
+    return tuple(found)

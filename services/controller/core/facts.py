@@ -1,0 +1,145 @@
+"""Objects to ``cluster-state`` facts: trimmed to what scheduling and views need.
+
+Each is a function of the objects alone, so that a fact is published only when it has changed, also
+over a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from services.controller.core.model import JSON, Wanted, owner_job, read_pod
+from services.controller.core.status import Status
+from shared.api import names
+from shared.api.core import Node, PriorityClass
+from shared.api.meta import parse_time
+from shared.api.podspec import resource_list
+from shared.api.scheduling import Queue
+from shared.events import contracts as c
+from shared.events.contracts import Gang, JobState, NodeState, PodGroupState, PodState, QueueState, Shape
+
+_EFFECTS = frozenset({"NoSchedule", "PreferNoSchedule", "NoExecute"})
+
+
+def node_state(raw: JSON) -> NodeState:
+    """Return a node's fact."""
+    node = Node.model_validate(raw)
+    ready = next((condition.status for condition in node.status.conditions if condition.type == "Ready"), "")
+    labels = node.metadata.labels
+    return NodeState(
+        name=node.metadata.name,
+        pool=labels.get(names.NODE_POOL) or "default",
+        labels=dict(sorted(labels.items())),
+        taints=tuple(
+            c.Taint.model_validate({"key": taint.key, "value": taint.value, "effect": taint.effect})
+            for taint in node.spec.taints
+            if taint.effect in _EFFECTS
+        ),
+        unschedulable=node.spec.unschedulable,
+        ready=ready == "True",
+        allocatable=dict(sorted(resource_list(node.status.allocatable).items())),
+    )
+
+
+def pod_state(raw: JSON, shape: Shape, schedulers: frozenset[str]) -> PodState:
+    """Return a pod's fact; any pod takes room, whosever it is."""
+    view = read_pod(raw)
+    meta, spec = raw["metadata"], raw.get("spec") or {}
+    annotations = meta.get("annotations") or {}
+    return PodState(
+        namespace=meta["namespace"],
+        name=view.name,
+        uid=view.uid,
+        gang=annotations.get(names.GROUP_NAME),
+        task=view.task,
+        index=view.index,
+        generation=view.generation if owner_job(raw) else 0,
+        queue=annotations.get(names.QUEUE_NAME, ""),
+        node=view.node,
+        phase=view.phase,
+        releasing=view.deleting,
+        ours=spec.get("schedulerName") in schedulers,
+        shape=shape,
+        created_at=parse_time(meta["creationTimestamp"]),
+        started_at=view.started_at,
+    )
+
+
+def queue_state(raw: JSON) -> QueueState:
+    """Return a queue's fact; a resource that ``capability`` does not name is not limited."""
+    queue = Queue.model_validate(raw)
+    spec, name = queue.spec, queue.metadata.name
+    guarantee = spec.guarantee.resource
+    return QueueState(
+        name=name,
+        uid=queue.metadata.uid,
+        parent="" if name == names.ROOT_QUEUE else spec.parent or names.ROOT_QUEUE,
+        state=(queue.status.state or "Open"),
+        weight=spec.weight or 1,
+        priority=spec.priority,
+        reclaimable=spec.reclaimable is not False,
+        capability=resource_list(spec.capability) if spec.capability else None,
+        deserved=resource_list(spec.deserved) if spec.deserved else None,
+        guarantee=resource_list(guarantee) if guarantee else None,
+        created_at=_time(queue.metadata.creation_timestamp),
+    )
+
+
+def priority_class_state(raw: JSON) -> c.PriorityClassState:
+    """Return a priority class' fact."""
+    one = PriorityClass.model_validate(raw)
+    return c.PriorityClassState(
+        name=one.metadata.name,
+        value=one.value,
+        global_default=one.global_default,
+        preemption_policy=one.preemption_policy or "PreemptLowerPriority",
+    )
+
+
+def podgroup_state(raw: JSON, gang: Gang | None, annotations: Mapping[str, str]) -> PodGroupState:
+    """Return a PodGroup's fact; ``annotations`` are its job's."""
+    meta = raw["metadata"]
+    return PodGroupState(
+        namespace=meta["namespace"],
+        name=meta["name"],
+        uid=meta["uid"],
+        phase=(raw.get("status") or {}).get("phase") or "Pending",
+        gang=gang,
+        traceparent=annotations.get(names.TRACEPARENT),
+    )
+
+
+def job_state(wanted: Wanted, status: Status, requests: Mapping[str, int]) -> JobState:
+    """Return a job's fact. ``requests`` is the sum over all its pods, in base units."""
+    phase = status.phase or "Pending"
+    since = _time(status.since) or wanted.created_at
+    return JobState(
+        namespace=wanted.namespace,
+        name=wanted.name,
+        uid=wanted.uid,
+        generation=status.generation,
+        queue=wanted.queue,
+        phase=phase,
+        reason=status.reason,
+        message=status.message,
+        min_available=wanted.min_available,
+        replicas=wanted.replicas,
+        requests=dict(requests),
+        retry_count=status.retries,
+        pods=status.counts,
+        priority_class=wanted.priority_class,
+        podgroup=wanted.podgroup,
+        submission=wanted.annotations.get(names.SUBMISSION_ID),
+        submitted_by=wanted.annotations.get(names.SUBMITTED_BY, ""),
+        traceparent=wanted.annotations.get(names.TRACEPARENT),
+        deleting=wanted.deleting,
+        created_at=wanted.created_at,
+        changed_at=since,
+        started_at=next((parse_time(one.at) for one in status.conditions if one.phase == "Running"), None),
+        finished_at=since if phase in ("Completed", "Failed", "Terminated") else None,
+    )
+
+
+def _time(text: str | None) -> datetime | None:
+    return parse_time(text) if text else None

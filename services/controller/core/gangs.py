@@ -1,0 +1,119 @@
+"""The gang of a job: what should run together, as the scheduler is told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from services.controller.core.lifecycle import LIVE
+from services.controller.core.model import GroupView, PodView, Priorities, Task, Wanted
+from services.controller.core.pods import pod_annotations
+from services.controller.core.shapes import shape_of
+from services.controller.core.status import Status
+from shared.api import names
+from shared.api.batch import JobPhase
+from shared.events.contracts import Gang, GangTask, Member
+
+DEFAULT_POOL: Final = "default"
+
+
+def gang_of(
+    wanted: Wanted,
+    status: Status,
+    group: GroupView | None,
+    priorities: Priorities,
+    pods: Sequence[PodView] = (),
+) -> Gang | None:
+    """Return the gang of the job's present generation; None when it wants no pods or has no PodGroup.
+
+    A member whose name an older pod still has is left out until that one is gone: it cannot be made yet.
+    While members wait for a node, those that have ended are left out too, and count for the minimum.
+    """
+    phase = status.phase or JobPhase.PENDING
+    if wanted.deleting or phase not in LIVE or group is None or group.deleting or not wanted.tasks:
+        return None
+    if group.generation != status.generation:
+        return None
+    taken = frozenset(pod.name for pod in pods if pod.generation != status.generation)
+    ended = _ended(wanted, status, pods)
+    tasks = tuple(_task(wanted, task, priorities, taken, ended) for task in wanted.tasks)
+    return Gang(
+        namespace=wanted.namespace,
+        name=group.name,
+        uid=group.uid,
+        generation=status.generation,
+        job=wanted.name,
+        pool=pool_of(wanted),
+        queue=wanted.queue,
+        priority=_priority(wanted, priorities, tasks),
+        priority_class=wanted.priority_class,
+        min_member=max(0, wanted.min_available - len(ended)),
+        tasks=tasks,
+        created_at=wanted.created_at,
+        ready_since=group.ready_since,
+    )
+
+
+def _ended(wanted: Wanted, status: Status, pods: Sequence[PodView]) -> frozenset[str]:
+    """Return the pods that need no place any more; none, as long as all that do have one.
+
+    (So that a gang of thousands is not told anew with each pod that ends.)
+    """
+    own = [pod for pod in pods if pod.generation == status.generation]
+    finished = frozenset(pod.name for pod in own if pod.finished)
+    if not finished or sum(pod.node is not None for pod in own) >= wanted.replicas:
+        return frozenset()
+    return finished
+
+
+def unplaced(gang: Gang, pods: Iterable[PodView]) -> frozenset[str]:
+    """Return the gang's members that have no node yet."""
+    placed = {pod.name for pod in pods if pod.node is not None and pod.generation == gang.generation}
+    return frozenset(member.pod for task in gang.tasks for member in task.members if member.pod not in placed)
+
+
+def reaches_minimum(wanted: Wanted, tasks: Sequence[str]) -> bool:
+    """Say whether placed pods, given by the task of each, are enough for the job and for each task."""
+    if len(tasks) < wanted.min_available:
+        return False
+    counts = Counter(tasks)
+    shared = wanted.task_minimums > wanted.min_available
+    return shared or all(counts[task.name] >= task.minimum for task in wanted.tasks)
+
+
+def complete_enough(gang: Gang) -> bool:
+    """Say whether enough members can be made to reach the minimums."""
+    return sum(len(task.members) for task in gang.tasks) >= gang.min_member and all(
+        len(task.members) >= task.minimum for task in gang.tasks
+    )
+
+
+def pool_of(wanted: Wanted) -> str:
+    """Return the job's node pool: its annotation's, else the node selector's of its first task."""
+    for task in wanted.tasks[:1]:
+        selected = task.spec.template.spec.node_selector.get(names.NODE_POOL)
+        return wanted.annotations.get(names.NODE_POOL) or selected or DEFAULT_POOL
+    return DEFAULT_POOL
+
+
+def _task(
+    wanted: Wanted, task: Task, priorities: Priorities, taken: frozenset[str], ended: frozenset[str]
+) -> GangTask:
+    template = task.spec.template
+    pods = [(names.pod_name(wanted.name, task.name, index), index) for index in range(task.replicas)]
+    done = sum(name in ended for name, _ in pods)
+    # A task's own minimum counts only where the tasks' minimums together fit into the job's, as in Volcano.
+    minimum = task.minimum if wanted.task_minimums <= wanted.min_available else 0
+    return GangTask(
+        name=task.name,
+        shape=shape_of(template.spec, pod_annotations(wanted, task), priorities),
+        members=tuple(Member(pod=n, index=i) for n, i in pods if n not in taken and n not in ended),
+        minimum=max(0, minimum - done),
+    )
+
+
+def _priority(wanted: Wanted, priorities: Priorities, tasks: tuple[GangTask, ...]) -> int:
+    if wanted.priority_class:
+        return priorities.of(wanted.priority_class)
+    return max((task.shape.priority for task in tasks), default=priorities.default)

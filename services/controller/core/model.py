@@ -1,0 +1,255 @@
+"""What the controller knows about one job, as values: the job as wanted, its status, group and pods.
+
+Raw objects are read once into these; what a user left out is filled in as the admission service would
+(a job applied by kubectl may not have passed it), without changing the object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from shared.api import names
+from shared.api.batch import Job, LifecyclePolicy, TaskSpec
+from shared.api.meta import parse_time
+from shared.api.scheduling import PodGroupPhase
+
+JSON = dict[str, Any]
+_SECOND: Final = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A role of a job. ``minimum`` is how many of its pods must run."""
+
+    name: str
+    replicas: int
+    minimum: int
+    spec: TaskSpec
+
+    @property
+    def max_retry(self) -> int:
+        """Container restarts after which the task counts as failed."""
+        return self.spec.max_retry or names.DEFAULT_MAX_RETRY
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A job as its author wants it; the part that only a change of the spec or metadata changes."""
+
+    namespace: str
+    name: str
+    uid: str
+    queue: str
+    scheduler: str
+    min_available: int
+    max_retry: int
+    min_success: int | None
+    priority_class: str
+    tasks: tuple[Task, ...]
+    policies: tuple[LifecyclePolicy, ...]
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    created_at: datetime
+    deleting: bool
+    raw: JSON = field(repr=False)
+
+    @property
+    def replicas(self) -> int:
+        """Pods in all."""
+        return sum(task.replicas for task in self.tasks)
+
+    @property
+    def task_minimums(self) -> int:
+        """Sum of the tasks' minimums."""
+        return sum(task.minimum for task in self.tasks)
+
+    @property
+    def spec(self) -> JSON:
+        """The spec as written."""
+        return self.raw.get("spec") or {}
+
+    @property
+    def podgroup(self) -> str:
+        """Name of its PodGroup."""
+        return names.podgroup_name(self.name, self.uid)
+
+    def members(self) -> dict[str, tuple[Task, int]]:
+        """Return each pod that should be there, by name: its task and index."""
+        return {
+            names.pod_name(self.name, task.name, index): (task, index)
+            for task in self.tasks
+            for index in range(task.replicas)
+        }
+
+    def owner_reference(self) -> JSON:
+        """Return the reference that pods and podgroup carry: they go when the job goes."""
+        return {
+            "apiVersion": self.raw["apiVersion"],
+            "kind": self.raw["kind"],
+            "name": self.name,
+            "uid": self.uid,
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+
+
+def read_job(raw: JSON) -> Wanted:
+    """Read a Job. Raises pydantic's ValidationError when its types are wrong."""
+    job = Job.model_validate(raw)
+    meta, spec = job.metadata, job.spec
+    tasks = tuple(_task(index, task) for index, task in enumerate(spec.tasks))
+    return Wanted(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        queue=spec.queue or names.DEFAULT_QUEUE,
+        scheduler=spec.scheduler_name or names.DEFAULT_SCHEDULER,
+        min_available=spec.min_available or sum(task.minimum for task in tasks),
+        max_retry=spec.max_retry or names.DEFAULT_MAX_RETRY,
+        min_success=spec.min_success,
+        priority_class=spec.priority_class_name,
+        tasks=tasks,
+        policies=tuple(spec.policies),
+        labels=meta.labels,
+        annotations=meta.annotations,
+        created_at=precise(meta.creation_timestamp, meta.annotations.get(names.SUBMITTED_AT)),
+        deleting=meta.deletion_timestamp is not None,
+        raw=raw,
+    )
+
+
+def precise(created: str | None, claimed: str | None) -> datetime:
+    """Return when an object was created, to the microsecond if a note says so.
+
+    The API server writes whole seconds, too coarse to order gangs by age. A note that contradicts them
+    (anybody can write an annotation) counts only as far as they allow.
+    """
+    second = parse_time(created) if created else datetime.min.replace(tzinfo=UTC)
+    try:
+        moment = parse_time(claimed) if claimed else second
+    except ValueError:
+        return second
+    return min(max(moment, second), second + _SECOND)
+
+
+def _task(index: int, spec: TaskSpec) -> Task:
+    minimum = spec.replicas if spec.min_available is None else spec.min_available
+    return Task(spec.name or names.default_task_name(index), spec.replicas, minimum, spec)
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """A pod of a job, as far as the job's life depends on it."""
+
+    name: str
+    uid: str
+    task: str
+    index: int
+    generation: int
+    phase: str
+    node: str | None = None
+    deleting: bool = False
+    out_of_sync: bool = False
+    """An order already chose this pod to be taken away."""
+    exit_code: int | None = None
+    restarts: int = 0
+    started_at: datetime | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether it ended by itself."""
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def holds_room(self) -> bool:
+        """Whether it takes room on a node."""
+        return self.node is not None and not self.finished
+
+
+def read_pod(raw: JSON) -> PodView:
+    """Read a pod that some job owns."""
+    meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
+    annotations = meta.get("annotations") or {}
+    containers = status.get("containerStatuses") or []
+    terminated = ((containers[0].get("state") or {}).get("terminated") or {}) if containers else {}
+    started = status.get("startTime")
+    return PodView(
+        name=meta["name"],
+        uid=meta["uid"],
+        task=annotations.get(names.TASK_SPEC, ""),
+        index=_number(annotations.get(names.TASK_INDEX)),
+        generation=_number(annotations.get(names.JOB_VERSION)),
+        phase=status.get("phase") or "Pending",
+        node=spec.get("nodeName") or None,
+        deleting=bool(meta.get("deletionTimestamp")),
+        out_of_sync=annotations.get(names.CONTROLLER_OUT_OF_SYNC) == "true",
+        exit_code=terminated.get("exitCode"),
+        restarts=sum(container.get("restartCount") or 0 for container in containers),
+        started_at=parse_time(started) if started else None,
+    )
+
+
+def owner_job(raw: JSON) -> tuple[str, str] | None:
+    """Return name and UID of the Job that controls an object, if one does."""
+    for owner in raw["metadata"].get("ownerReferences") or ():
+        if (
+            owner.get("controller")
+            and owner.get("kind") == "Job"
+            and "volcano.sh" in owner.get("apiVersion", "")
+        ):
+            return owner["name"], owner["uid"]
+    return None
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isdecimal() else 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """A job's PodGroup."""
+
+    name: str
+    uid: str
+    phase: PodGroupPhase
+    generation: int
+    deleting: bool
+    ready_since: datetime
+    """When this group was made: since when its gang can be scheduled."""
+    raw: JSON = field(repr=False)
+
+    @property
+    def admitted(self) -> bool:
+        """Whether pods may exist: some decision let the gang in."""
+        return self.phase is not PodGroupPhase.PENDING
+
+
+def read_group(raw: JSON) -> GroupView:
+    """Read a PodGroup; a phase that nobody wrote yet, or that is unknown to us, is Pending."""
+    meta = raw["metadata"]
+    annotations = meta.get("annotations") or {}
+    phase = (raw.get("status") or {}).get("phase")
+    return GroupView(
+        name=meta["name"],
+        uid=meta["uid"],
+        phase=PodGroupPhase(phase) if phase in set(PodGroupPhase) else PodGroupPhase.PENDING,
+        generation=_number(annotations.get(names.JOB_VERSION)),
+        deleting=bool(meta.get("deletionTimestamp")),
+        ready_since=precise(meta.get("creationTimestamp"), annotations.get(names.READY_SINCE)),
+        raw=raw,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Priorities:
+    """The priority classes: value by name, and the value of the global default."""
+
+    values: Mapping[str, int] = field(default_factory=dict[str, int])
+    default: int = 0
+
+    def of(self, name: str) -> int:
+        """Return a class' value; the default's when it is empty or unknown."""
+        return self.values.get(name, self.default)

@@ -1,0 +1,195 @@
+"""A job's PodGroup: as it is created, and its status as pods come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Final
+
+from services.controller.core.model import JSON, GroupView, PodView, Priorities, Task, Wanted
+from services.controller.core.shapes import priority_of
+from services.controller.core.status import merge_patch
+from shared.api import names
+from shared.api.meta import format_time
+from shared.api.pods import PodSpec
+from shared.api.podspec import Amounts, pod_amounts
+from shared.api.quantity import Quantity
+from shared.api.scheduling import PodGroupPhase, PodGroupReason
+from shared.events.contracts import GangReport
+
+_NOT_INHERITED: Final = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
+_NATIVE: Final = ("cpu", "memory", "ephemeral-storage")
+_UNSCHEDULABLE: Final = "Unschedulable"
+_SCHEDULED: Final = "Scheduled"
+
+
+def make_podgroup(wanted: Wanted, generation: int, priorities: Priorities, now: datetime) -> JSON:
+    """Return the body of a job's PodGroup.
+
+    The phase is in it from the start: the kind has no status subresource, so one write does. Annotations
+    are the job's, as in Volcano, without kubectl's copy of the whole manifest.
+    """
+    spec: JSON = {
+        "minMember": wanted.min_available,
+        "minTaskMember": {task.name: task.minimum for task in wanted.tasks},
+        "minResources": {name: str(amount) for name, amount in min_resources(wanted, priorities).items()},
+        "queue": wanted.queue,
+    }
+    if wanted.priority_class:
+        spec["priorityClassName"] = wanted.priority_class
+    topology = wanted.spec.get("networkTopology")
+    if topology:
+        spec["networkTopology"] = topology
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {
+            "name": wanted.podgroup,
+            "namespace": wanted.namespace,
+            "labels": dict(wanted.labels),
+            "annotations": {
+                **{k: v for k, v in wanted.annotations.items() if k not in _NOT_INHERITED},
+                names.JOB_VERSION: str(generation),
+                names.READY_SINCE: format_time(now, micro=True),
+            },
+            "ownerReferences": [wanted.owner_reference()],
+        },
+        "spec": spec,
+        "status": {"phase": PodGroupPhase.PENDING.value},
+    }
+
+
+def min_resources(wanted: Wanted, priorities: Priorities) -> Amounts:
+    """Return what the minimum of pods requests, under the names that resource quotas use.
+
+    With a minimum below the sum of the tasks' minimums the first pods in order of task priority count;
+    otherwise each task's minimum first, then further pods in the same order.
+    """
+    ordered = sorted(wanted.tasks, key=lambda task: -priority_of(task.spec.template.spec, priorities))
+    counts = dict.fromkeys((task.name for task in ordered), 0)
+    left = wanted.min_available
+    if wanted.min_available >= wanted.task_minimums:
+        for task in ordered:
+            counts[task.name] = min(task.minimum, task.replicas)
+        left -= sum(counts.values())
+    for task in ordered:
+        more = max(0, min(left, task.replicas - counts[task.name]))
+        counts[task.name] += more
+        left -= more
+    total: Amounts = {}
+    for task in ordered:
+        _add_times(total, task, counts[task.name])
+    return dict(sorted(total.items()))
+
+
+def _add_times(total: Amounts, task: Task, count: int) -> None:
+    if not count:
+        return
+    for name, amount in quota_usage(task.spec.template.spec).items():
+        more = count * amount
+        total[name] = total[name] + more if name in total else more
+
+
+def quota_usage(spec: PodSpec) -> Amounts:
+    """Return a pod's usage under quota names: ``cpu`` and ``requests.cpu``, ``limits.*``, ``pods``."""
+    usage: Amounts = {"pods": Quantity.of(1), "count/pods": Quantity.of(1)}
+    for name, amount in pod_amounts(spec).items():
+        usage[name] = amount
+        usage[f"requests.{name}"] = amount
+    for name, amount in _limits(spec).items():
+        if name in _NATIVE:
+            usage[f"limits.{name}"] = amount
+    return usage
+
+
+def _limits(spec: PodSpec) -> Amounts:
+    total: Amounts = {}
+    for container in spec.containers:
+        for name, text in container.resources.limits.items():
+            amount = Quantity.parse(text)
+            total[name] = total[name] + amount if name in total else amount
+    return total
+
+
+def group_phase(group: GroupView, minimum: int, pods: Iterable[PodView]) -> PodGroupPhase:
+    """Return the phase that the gang's pods put the group in; only a decision leads out of Pending.
+
+    Enough scheduled is Running, or Completed when all of them have ended. Fewer keep Inqueue. A gang that
+    had started and lost members is Unknown while some of it still holds room (Volcano: runs), so that the
+    rest is made good; with nothing left it is Pending and decided anew.
+    """
+    if not group.admitted:
+        return group.phase
+    own = [pod for pod in pods if pod.generation == group.generation and not pod.deleting]
+    scheduled = [pod for pod in own if pod.node is not None]
+    if len(scheduled) >= max(minimum, 1):
+        ended = all(pod.finished for pod in own)
+        return PodGroupPhase.COMPLETED if ended else PodGroupPhase.RUNNING
+    if group.phase is PodGroupPhase.INQUEUE:
+        return group.phase
+    holding = any(pod.holds_room for pod in scheduled)
+    return PodGroupPhase.UNKNOWN if holding else PodGroupPhase.PENDING
+
+
+def group_patch(
+    group: GroupView,
+    phase: PodGroupPhase,
+    *,
+    counts: Mapping[str, int],
+    report: GangReport | None,
+    decision: str,
+    now: datetime,
+) -> JSON | None:
+    """Return the merge patch that makes the PodGroup's status true; None when it is already."""
+    old = group.raw.get("status") or {}
+    new: JSON = {
+        **old,
+        "phase": phase.value,
+        **{name: counts.get(name, 0) for name in ("running", "succeeded", "failed")},
+        "conditions": _conditions(
+            old.get("conditions") or [],
+            before=group.phase,
+            phase=phase,
+            report=report,
+            decision=decision,
+            now=now,
+        ),
+    }
+    new = {key: value for key, value in new.items() if value}
+    patch = merge_patch(old, new)
+    return {"status": patch} if patch else None
+
+
+def _conditions(
+    old: list[JSON],
+    *,
+    before: PodGroupPhase,
+    phase: PodGroupPhase,
+    report: GangReport | None,
+    decision: str,
+    now: datetime,
+) -> list[JSON]:
+    if phase in (PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED):
+        if any(c.get("type") == _SCHEDULED for c in old) and before is not PodGroupPhase.INQUEUE:
+            return old
+        return [_condition(_SCHEDULED, PodGroupReason.TASKS_READY, "", decision, now)]
+    if report is None:
+        return old
+    why = _condition(
+        _UNSCHEDULABLE, PodGroupReason.NOT_ENOUGH_RESOURCES, report.reason.message, decision, report.at
+    )
+    if any(c.get("type") == _UNSCHEDULABLE and c.get("message") == why["message"] for c in old):
+        return old
+    return [*(c for c in old if c.get("type") != _UNSCHEDULABLE), why]
+
+
+def _condition(kind: str, reason: PodGroupReason, message: str, decision: str, at: datetime) -> JSON:
+    found = {
+        "type": kind,
+        "status": "True",
+        "transitionID": decision,
+        "lastTransitionTime": format_time(at),
+        "reason": reason.value,
+        "message": message,
+    }
+    return {key: value for key, value in found.items() if value}

@@ -1,0 +1,93 @@
+"""The pods of a job, as they are created."""
+
+from __future__ import annotations
+
+import copy
+from typing import Final
+
+from services.controller.core.model import JSON, Task, Wanted
+from services.controller.core.status import Status
+from shared.api import names
+
+_FROM_JOB: Final = (
+    names.PREEMPTABLE,
+    names.COOLDOWN_TIME,
+    names.REVOCABLE_ZONE,
+    names.JDB_MIN_AVAILABLE,
+    names.JDB_MAX_UNAVAILABLE,
+)
+"""Annotations of the job that its pods take over."""
+_LABELS_FROM_JOB: Final = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.JOB_TYPE)
+
+
+def pod_annotations(wanted: Wanted, task: Task) -> dict[str, str]:
+    """Return the annotations that all pods of a task have: the template's, and the job's that matter."""
+    own = dict(task.spec.template.metadata.annotations)
+    return own | {key: wanted.annotations[key] for key in _FROM_JOB if key in wanted.annotations}
+
+
+def make_pod(wanted: Wanted, status: Status, task: Task, index: int, *, node: str | None = None) -> JSON:
+    """Return the body of a member's pod; with ``node`` it is created already bound."""
+    template = task.spec.template
+    spec: JSON = copy.deepcopy(template.spec.dump())
+    spec.setdefault("schedulerName", wanted.scheduler)
+    spec["schedulerName"] = spec["schedulerName"] or wanted.scheduler
+    if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
+        spec["dnsPolicy"] = "ClusterFirstWithHostNet"
+    _mount_volumes(wanted, spec)
+    if node is not None:
+        spec["nodeName"] = node
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": names.pod_name(wanted.name, task.name, index),
+            "namespace": wanted.namespace,
+            "labels": dict(template.metadata.labels) | _labels(wanted, task, index),
+            "annotations": pod_annotations(wanted, task) | _annotations(wanted, status, task, index),
+            "ownerReferences": [wanted.owner_reference()],
+        },
+        "spec": spec,
+    }
+
+
+def _labels(wanted: Wanted, task: Task, index: int) -> dict[str, str]:
+    inherited = {key: wanted.labels[key] for key in _LABELS_FROM_JOB if key in wanted.labels}
+    return inherited | {
+        names.JOB_NAME: wanted.name,
+        names.JOB_NAMESPACE: wanted.namespace,
+        names.QUEUE_NAME: wanted.queue,
+        names.TASK_SPEC: task.name,
+        names.TASK_INDEX: str(index),
+    }
+
+
+def _annotations(wanted: Wanted, status: Status, task: Task, index: int) -> dict[str, str]:
+    annotations = {
+        names.GROUP_NAME: wanted.podgroup,
+        names.JOB_NAME: wanted.name,
+        names.JOB_VERSION: str(status.generation),
+        names.JOB_RETRY_COUNT: str(status.retries),
+        names.QUEUE_NAME: wanted.queue,
+        names.TASK_SPEC: task.name,
+        names.TASK_INDEX: str(index),
+        names.TEMPLATE_UID: f"{wanted.name}-{task.name}",
+    }
+    if task.spec.topology_policy:
+        annotations[names.NUMA_TOPOLOGY_POLICY] = task.spec.topology_policy
+    if names.TRACEPARENT in wanted.annotations:
+        annotations[names.TRACEPARENT] = wanted.annotations[names.TRACEPARENT]
+    return annotations
+
+
+def _mount_volumes(wanted: Wanted, spec: JSON) -> None:
+    """Mount the job's volumes that name an existing claim into every container."""
+    for volume in wanted.spec.get("volumes") or ():
+        claim = volume.get("volumeClaimName")
+        if not claim or volume.get("volumeClaim"):
+            continue
+        volumes = spec.setdefault("volumes", [])
+        if not any(one.get("name") == claim for one in volumes):
+            volumes.append({"name": claim, "persistentVolumeClaim": {"claimName": claim}})
+        for container in spec.get("containers") or ():
+            container.setdefault("volumeMounts", []).append({"name": claim, "mountPath": volume["mountPath"]})

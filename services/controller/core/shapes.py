@@ -1,0 +1,95 @@
+"""The part of a pod that scheduling depends on, from Kubernetes' form to the contracts'."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from services.controller.core.model import JSON, Priorities
+from shared.api import names
+from shared.api.placement import Affinity, NodeSelectorRequirement, NodeSelectorTerm, Toleration
+from shared.api.pods import PodSpec
+from shared.api.podspec import pod_requests
+from shared.events import contracts as c
+
+_EFFECTS: Final = frozenset({"", "NoSchedule", "PreferNoSchedule", "NoExecute"})
+
+
+def shape_of(spec: PodSpec, annotations: Mapping[str, str], priorities: Priorities) -> c.Shape:
+    """Return the shape of a pod or template. Raises QuantityError for a request that is no quantity."""
+    node_affinity = spec.affinity.node_affinity if spec.affinity else None
+    required = node_affinity and node_affinity.required_during_scheduling_ignored_during_execution
+    preferred = node_affinity.preferred_during_scheduling_ignored_during_execution if node_affinity else []
+    return c.Shape(
+        requests={name: amount for name, amount in sorted(pod_requests(spec).items()) if amount},
+        node_selector=dict(sorted(spec.node_selector.items())),
+        required_terms=tuple(_term(term) for term in required.node_selector_terms) if required else None,
+        preferred_terms=tuple(
+            c.PreferredTerm(weight=wish.weight, term=_term(wish.preference)) for wish in preferred
+        ),
+        tolerations=tuple(_toleration(t) for t in spec.tolerations if t.effect in _EFFECTS),
+        priority=priority_of(spec, priorities),
+        preemptable=preemptable(annotations),
+        scheduling_gated=bool(spec.scheduling_gates),
+        extras=_extras(spec),
+    )
+
+
+def priority_of(spec: PodSpec, priorities: Priorities) -> int:
+    """Return a pod's priority: what the API server resolved, else its class' value."""
+    return spec.priority if spec.priority is not None else priorities.of(spec.priority_class_name)
+
+
+def preemptable(annotations: Mapping[str, str]) -> bool:
+    """Say whether a pod may be preempted: by default yes, and no when the annotation is unreadable."""
+    text = annotations.get(names.PREEMPTABLE)
+    return text is None or text in ("1", "t", "T", "TRUE", "true", "True")
+
+
+def _term(term: NodeSelectorTerm) -> c.NodeTerm:
+    return c.NodeTerm(
+        expressions=tuple(_requirement(one) for one in term.match_expressions),
+        fields=tuple(_requirement(one) for one in term.match_fields),
+    )
+
+
+def _requirement(one: NodeSelectorRequirement) -> c.Requirement:
+    return c.Requirement.model_validate(
+        {"key": one.key, "operator": one.operator, "values": tuple(one.values)}
+    )
+
+
+def _toleration(one: Toleration) -> c.Toleration:
+    return c.Toleration.model_validate(
+        {
+            "key": one.key,
+            "operator": one.operator or "Equal",
+            "value": one.value,
+            "effect": one.effect,
+            "toleration_seconds": one.toleration_seconds,
+        }
+    )
+
+
+def _extras(spec: PodSpec) -> JSON:
+    """Return what the present scheduler does not look at, in Kubernetes' own form."""
+    affinity: Affinity | None = spec.affinity
+    found: dict[str, Any] = {
+        "podAffinity": affinity.pod_affinity.dump() if affinity and affinity.pod_affinity else None,
+        "podAntiAffinity": affinity.pod_anti_affinity.dump()
+        if affinity and affinity.pod_anti_affinity
+        else None,
+        "topologySpreadConstraints": [one.dump() for one in spec.topology_spread_constraints],
+        "claims": sorted(
+            volume.persistent_volume_claim.claim_name
+            for volume in spec.volumes
+            if volume.persistent_volume_claim
+        ),
+        "hostPorts": sorted(
+            [port.protocol or "TCP", port.host_ip or "0.0.0.0", port.host_port]  # noqa: S104 - Kubernetes' default
+            for container in spec.containers
+            for port in container.ports
+            if port.host_port
+        ),
+    }
+    return {key: value for key, value in found.items() if value}
