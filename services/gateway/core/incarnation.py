@@ -151,8 +151,8 @@ def _beginnings(record: JobRecord) -> list[datetime]:
 def current(model: Model, record: JobRecord) -> Incarnation:
     """Return the incarnation that the name means: what exists, else what was last heard of."""
     if record.state is not None:
-        return _of_life(model, record, record.lives[record.state.uid])
-    options = [_of_life(model, record, life) for life in record.lives.values()]
+        return of_life(model, record, record.lives[record.state.uid])
+    options = [of_life(model, record, life) for life in record.lives.values()]
     with_life = {option.submission.id for option in options if option.submission}
     options += [
         Incarnation(record, submission, None)
@@ -185,11 +185,12 @@ def of_submission(model: Model, submission: str) -> Incarnation | None:
         return None
     for life in record.lives.values():
         if life.submission == submission:
-            return _of_life(model, record, life)
+            return of_life(model, record, life)
     return Incarnation(record, record.submissions[submission], None)
 
 
-def _of_life(model: Model, record: JobRecord, life: Life) -> Incarnation:
+def of_life(model: Model, record: JobRecord, life: Life) -> Incarnation:
+    """Return the incarnation that a life is."""
     names = {podgroup_name(record.name, life.uid)}
     if life.last_state is not None and life.last_state.podgroup:
         names.add(life.last_state.podgroup)

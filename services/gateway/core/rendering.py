@@ -29,7 +29,6 @@ from shared.events.contracts import DecisionOutcome, GangReport
 from shared.telemetry.phases import SERVICE_OF, job_attributes
 from shared.telemetry.spans import SpanStatus, parse_traceparent, phase_span_id, root_parent
 
-
 _WHOLE_JOB: Final = {"job"}  # of a submission; a report's job is a name, which the address has
 
 

@@ -7,13 +7,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.alias_generators import to_camel
 
 from services.gateway.core.mounts import Mount
 from shared.api.quantity import Quantity, QuantityError
+from shared.events.contracts import Violation
 
 EXPOSE: Final = "pumice.dev/expose"
 """Annotation: which ports of the first pod users reach, as ``name:port`` joined by commas."""
@@ -40,7 +42,7 @@ class Part(BaseModel):
 class Resourced(Part):
     """What a pod runs and takes."""
 
-    image: str | None = Field(default=None, min_length=1, examples=["pytorch/pytorch:2.8"])
+    image: str | None = Field(default=None, examples=["pytorch/pytorch:2.8"])
     """Container image."""
     command: str | list[str] | None = None
     """A list is run as it is; a text is a line for ``/bin/sh -c``."""
@@ -123,17 +125,19 @@ class ShortJob(Resourced):
                 raise ValueError(f"{one!r} is no port: write name:port, such as jupyter:8888")
         return value
 
-    @model_validator(mode="after")
-    def _whole(self) -> ShortJob:
-        if not self.name and not self.generate_name:
-            raise ValueError("a job needs a name or a generateName")
-        if not self.image and not (
-            isinstance(self.master, Master) and self.master.image and not self.workers
-        ):
-            raise ValueError("a job needs an image")
-        if self.workers == 0 and self.master is False:
-            raise ValueError("a job needs a worker or a master")
-        return self
+
+def missing(body: Mapping[str, Any]) -> tuple[Violation, ...]:
+    """Return what an unread short form lacks as a whole, which no single field can tell."""
+    found: list[Violation] = []
+    if not any(body.get(field) for field in ("name", "generateName", "generate_name")):
+        found.append(Violation(code="required", path="name", message="a job needs a name or a generateName"))
+    master, workers = body.get("master", False), body.get("workers", 1)
+    if workers == 0 and master is False:
+        found.append(Violation(code="required", path="workers", message="a job needs a worker or a master"))
+    masters_own = isinstance(master, dict) and bool(master.get("image")) and workers == 0
+    if not body.get("image") and not masters_own:
+        found.append(Violation(code="required", path="image", message="a job needs an image"))
+    return tuple(found)
 
 
 def expand(short: ShortJob) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from services.gateway.core.digest import digest
 from services.gateway.core.facts import JobKey
-from services.gateway.core.shortform import ShortJob, expand
+from services.gateway.core.shortform import ShortJob, expand, missing
 from shared.errors import ContractError
 from shared.events.contracts import JobSubmitted, Violation
 from shared.events.envelope import Envelope
@@ -99,10 +99,14 @@ def _job_object(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _short_form(body: dict[str, Any]) -> dict[str, Any]:
+    lacking = missing(body)
     try:
-        return expand(ShortJob.model_validate(body))
+        short = ShortJob.model_validate(body)
     except ValidationError as error:
-        raise Invalid(tuple(_violation(problem) for problem in error.errors())) from error
+        raise Invalid((*lacking, *(_violation(problem) for problem in error.errors()))) from error
+    if lacking:
+        raise Invalid(lacking)
+    return expand(short)
 
 
 def _violation(problem: Mapping[str, Any]) -> Violation:

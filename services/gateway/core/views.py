@@ -153,7 +153,7 @@ class JobList(View):
     """A page of jobs, in order of namespace and name."""
 
     items: tuple[JobSummary, ...]
-    continue_: str | None = Field(default=None, alias="continue")
+    next_page: str | None = Field(default=None, serialization_alias="continue")
     """Pass it as ``continue`` to get the next page; null: this was the last."""
     total: int
     """How many match in all."""
