@@ -26,7 +26,8 @@ check: $(VENV)/.dev  ## The quick gate: lint, format, types, layers, generated f
 	$(BIN)/mypy
 	$(BIN)/basedpyright --level error
 	$(BIN)/lint-imports
-	$(BIN)/python -m tools.checks
+	$(BIN)/python -m tools.generate --check
+	$(BIN)/python -m tools.docs
 
 format: $(VENV)/.dev  ## Format the code
 	$(BIN)/ruff check --fix-only $(PACKAGES)

@@ -1,0 +1,168 @@
+"""All services on one event loop, over an embedded log and a simulated cluster unless told otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+import yaml
+
+from services.admission.app import build as build_admission
+from services.admission.settings import AdmissionSettings
+from services.controller.app import build as build_controller
+from services.controller.settings import ControllerSettings
+from services.gateway.app import build as build_gateway
+from services.gateway.settings import GatewaySettings
+from services.scheduler.app import build as build_scheduler
+from services.scheduler.settings import SchedulerSettings
+from services.standalone.options import Options, read_config
+from shared.api.resources import COMMANDS, JOBS, PODGROUPS, QUEUES
+from shared.clock import Clock
+from shared.errors import ConfigurationError, NotFound, StartupError
+from shared.events.topics import SPECS
+from shared.kube.client import connect
+from shared.kube.port import Cluster
+from shared.log.connect import open_log
+from shared.log.port import EventLog
+from shared.service import Ids, Service
+from shared.settings import CommonSettings, load_settings
+from shared.telemetry.telemetry import Telemetry, from_environment
+from simulator.kubelet import Kubelets, parse_nodes
+from simulator.server import Simulator
+
+CRDS: Final = Path(__file__).resolve().parents[2] / "deploy" / "crds"
+_READY_PAUSE: Final = 0.02
+
+S = TypeVar("S", bound=CommonSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Where the running platform is."""
+
+    gateway: str
+    kubeconfig: Path
+    simulated: bool
+
+
+async def run_platform(
+    options: Options,
+    *,
+    clock: Clock,
+    ids: Ids,
+    on_ready: Callable[[Ready], None],
+    telemetry_of: Callable[[str], Telemetry] = from_environment,
+) -> None:
+    """Run until cancelled; call ``on_ready`` once, when every service is ready.
+
+    Raises ConfigurationError, StartupError or Unavailable when it cannot start.
+    """
+    config = _Config(options)
+    nodes = parse_nodes(*options.nodes) if options.kubeconfig is None else []
+    async with AsyncExitStack() as stack:
+        log = await _open_log(options, clock, stack)
+        kubeconfig = options.kubeconfig or await _simulate(options, clock, ids, stack)
+        cluster = connect(str(kubeconfig), clock=clock, context=options.context)
+        stack.push_async_callback(cluster.close)
+        await _require_crds(cluster, kubeconfig)
+
+        def telemetry(name: str) -> Telemetry:
+            made = telemetry_of(name)
+            stack.callback(made.shutdown)
+            return made
+
+        gateway = build_gateway(
+            config.of("gateway", GatewaySettings, host=options.host, port=options.port),
+            clock=clock,
+            log=log,
+            ids=ids,
+            telemetry=telemetry("gateway"),
+        )
+        admission = build_admission(
+            config.of("admission", AdmissionSettings),
+            clock=clock,
+            log=log,
+            ids=ids,
+            telemetry=telemetry("admission"),
+        )
+        controller = build_controller(
+            config.of("controller", ControllerSettings),
+            clock=clock,
+            log=log,
+            cluster=cluster,
+            ids=ids,
+            telemetry=telemetry("controller"),
+        )
+        scheduler = build_scheduler(
+            config.of("scheduler", SchedulerSettings),
+            clock=clock,
+            log=log,
+            ids=ids,
+            telemetry=telemetry("scheduler"),
+        )
+        services: list[Service] = [gateway, admission, controller, scheduler]
+        async with asyncio.TaskGroup() as tasks:
+            if nodes:
+                tasks.create_task(Kubelets(cluster, clock, ids, nodes).run())
+            for service in services:
+                tasks.create_task(service.run())
+            await _until_ready(services, clock)
+            on_ready(Ready(gateway.url, kubeconfig, simulated=options.kubeconfig is None))
+
+
+class _Config:
+    """The configuration file's sections, read once."""
+
+    def __init__(self, options: Options) -> None:
+        self._file = options.config
+        self._sections = read_config(options.config)
+
+    def of(self, service: str, kind: type[S], **fixed: object) -> S:
+        source = f"configuration file {self._file}: {service}"
+        return load_settings(kind, self._sections.get(service), source=source, **fixed)
+
+
+async def _open_log(options: Options, clock: Clock, stack: AsyncExitStack) -> EventLog:
+    url = options.log_url
+    if options.data is not None:
+        try:
+            options.data.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigurationError(f"--data {options.data}: {error.strerror}") from error
+    log = open_log(url, clock=clock, client_id="pumice")
+    stack.push_async_callback(log.close)
+    await log.start()
+    await log.create_topics(SPECS)
+    return log
+
+
+async def _simulate(options: Options, clock: Clock, ids: Ids, stack: AsyncExitStack) -> Path:
+    """Start a simulated API server and return the path of a kubeconfig for it."""
+    simulator = Simulator(clock, ids, host=options.host, crds=CRDS)
+    await simulator.start()
+    stack.push_async_callback(simulator.stop)
+    directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="pumice-"))
+    path = Path(directory) / "kubeconfig"
+    path.write_text(yaml.safe_dump(simulator.kubeconfig()), encoding="utf-8")
+    return path
+
+
+async def _require_crds(cluster: Cluster, kubeconfig: Path) -> None:
+    for resource in (JOBS, PODGROUPS, QUEUES, COMMANDS):
+        try:
+            await cluster.list(resource, page=1)
+        except NotFound as error:
+            raise StartupError(
+                f"the cluster of {kubeconfig} does not know {resource.plural}.{resource.group}: "
+                "kubectl apply -f deploy/crds"
+            ) from error
+
+
+async def _until_ready(services: Sequence[Service], clock: Clock) -> None:
+    while not all(service.health.ready for service in services):
+        await clock.sleep(_READY_PAUSE)
