@@ -1,0 +1,113 @@
+"""The decision about one submission: admitted with its defaults, rejected with every reason, or repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from services.admission.core.defaults import Defaults, apply_defaults
+from services.admission.core.jobs import validate_job
+from services.admission.core.reading import salvage
+from services.admission.core.schema import metadata_rules, schema_rules
+from services.admission.core.view import ClusterView, JobInfo
+from services.admission.core.violations import Violation
+from shared.api.base import JSON
+from shared.api.batch import Job
+
+_CONSEQUENCES: Final = frozenset(
+    {
+        "cyclic-dependency",
+        "duplicate",
+        "duplicate-task-name",
+        "invalid-task-name",
+        "min-available-above-replicas",
+        "mpi-master-not-found",
+        "no-tasks",
+        "not-found",
+        "partition-min-available-mismatch",
+        "partition-size-mismatch",
+        "policy-without-trigger",
+        "task-min-available-above-replicas",
+        "unknown-dependency",
+        "volume-without-claim",
+    }
+)
+"""Mistakes that may only seem so because another field has a wrong type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """The job with its defaults; it may be created."""
+
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Every reason why the job may not be created."""
+
+    namespace: str
+    name: str
+    violations: tuple[Violation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """This very submission has been admitted already."""
+
+    namespace: str
+    name: str
+
+
+Decision = Admitted | Rejected | Repeated
+
+
+def decide(submission: str, obj: JSON, view: ClusterView, settings: Defaults) -> Decision:
+    """Decide about the submission with this id.
+
+    Two submissions of one name at the same time may both pass, on two members of the group; the
+    controller, which creates the job, has the last word.
+
+    Raises:
+        ContractError: the object is not a job at all.
+    """
+    read = salvage(obj)
+    job = apply_defaults(read.job, settings)
+    namespace, name = job.metadata.namespace, job.metadata.name
+    known = view.job(namespace, name)
+    if known is not None and known.submission == submission:
+        return Repeated(namespace, name)
+    violations = [*read.violations, *_rules(job, view, {one.path for one in read.violations})]
+    if known is not None:
+        violations.append(_exists(known, namespace, name))
+    return Rejected(namespace, name, tuple(violations)) if violations else Admitted(job)
+
+
+def _rules(job: Job, view: ClusterView, damaged: set[str]) -> Iterator[Violation]:
+    found = list(_first_of_each_path(metadata_rules(job.metadata), validate_job(job, view)))
+    paths = {one.path for one in found}
+    found += [one for one in schema_rules(job.dump()) if one.path not in paths]
+    for violation in found:
+        is_consequence = violation.code in _CONSEQUENCES or _under(violation.path, damaged)
+        if not (damaged and is_consequence):
+            yield violation
+
+
+def _first_of_each_path(first: Iterable[Violation], second: Iterable[Violation]) -> Iterator[Violation]:
+    """Yield all of the first, and of the second what is about other fields."""
+    paths: set[str] = set()
+    for violation in first:
+        paths.add(violation.path)
+        yield violation
+    yield from (violation for violation in second if violation.path not in paths)
+
+
+def _under(path: str, damaged: set[str]) -> bool:
+    return any(path == root or path.startswith((f"{root}.", f"{root}[")) for root in damaged)
+
+
+def _exists(known: JobInfo, namespace: str, name: str) -> Violation:
+    state = "exists" if known.uid else "was submitted just before"
+    message = f'a job "{name}" {state} in namespace "{namespace}": choose another name or delete it first'
+    return Violation("already-exists", "metadata.name", message)

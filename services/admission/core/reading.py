@@ -1,0 +1,126 @@
+"""Reading a submitted object as a job: what is no job at all, and values of a wrong type."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from pydantic import ValidationError
+
+from services.admission.core.schema import field_path
+from services.admission.core.violations import Violation
+from shared.api.base import JSON
+from shared.api.batch import API_VERSION, KIND, Job
+from shared.errors import ContractError
+
+_EXPECTED: Final = {
+    "string_type": ("a string", ""),
+    "int_type": ("an integer", 0),
+    "bool_type": ("true or false", False),
+    "list_type": ("a list", []),
+    "dict_type": ("an object", {}),
+    "model_type": ("an object", {}),
+}
+"""Pydantic's error types: what was expected, and a value that stands for "nothing said"."""
+
+
+class Salvage(NamedTuple):
+    """A job read as far as its types allow, and what was wrong with the rest."""
+
+    job: Job
+    violations: list[Violation]
+
+
+def read_job(obj: JSON) -> Job | list[Violation]:
+    """Return the job, or a violation for each value of a wrong type.
+
+    Raises:
+        ContractError: ``not-a-job``: the object is of another kind or version.
+    """
+    read = salvage(obj)
+    return read.violations or read.job
+
+
+def salvage(obj: JSON) -> Salvage:
+    """Read a job; each value of a wrong type is reported and read as if it said nothing.
+
+    Raises:
+        ContractError: ``not-a-job``.
+    """
+    _require_job(obj)
+    raw = {key: value for key, value in obj.items() if key != "status"}  # a new job has none
+    try:
+        return Salvage(Job.model_validate(raw), [])
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_context=False)
+    raw = copy.deepcopy(raw)
+    found: dict[str, Violation] = {}
+    for problem in problems:
+        location = problem["loc"]
+        path = field_path(location)
+        expected, neutral = _EXPECTED.get(problem["type"], ("of another type", None))
+        # A value with several allowed types has a problem for each of them.
+        if path not in found:
+            is_text_or_number = not _leads_to_field(location, path)
+            wanted = "a string or a number" if is_text_or_number else expected
+            message = f"must be {wanted}, not {_kind(problem['input'])}"
+            found[path] = Violation("wrong-type", path, message)
+            _replace(raw, location, neutral)
+    return Salvage(Job.model_validate(raw), list(found.values()))
+
+
+def _require_job(obj: JSON) -> None:
+    version, kind = obj.get("apiVersion"), obj.get("kind")
+    if version == API_VERSION and kind == KIND:
+        return
+    raise ContractError(
+        "not-a-job", f"expected {KIND} of {API_VERSION}, not {str(kind)[:80]} of {str(version)[:80]}"
+    )
+
+
+def _leads_to_field(location: Sequence[str | int], path: str) -> bool:
+    return path.count(".") + path.count("[") + 1 == len(location)
+
+
+def _replace(raw: JSON, location: Sequence[str | int], neutral: Any) -> None:
+    """Put the neutral value at a place, or take the place out when there is none."""
+    parent: Any = None
+    node: Any = raw
+    last: Any = None
+    for step in location:
+        child = _child(node, step)
+        if child is _NOTHING:
+            break  # the name of an alternative
+        parent, node, last = node, child, step
+    if isinstance(parent, dict) and neutral is None:
+        del parent[last]
+    elif parent is not None:
+        parent[last] = copy.copy(neutral)
+
+
+_NOTHING: Final = object()
+
+
+def _child(node: Any, step: str | int) -> Any:
+    if isinstance(node, dict):
+        return node.get(step, _NOTHING)
+    if isinstance(node, list) and isinstance(step, int) and step < len(node):
+        return node[step]
+    return _NOTHING
+
+
+def _kind(value: Any) -> str:
+    match value:
+        case bool():
+            return "true or false"
+        case int() | float():
+            return f"the number {str(value)[:40]}"
+        case str():
+            return f'the string "{value[:40]}"'
+        case list():
+            return "a list"
+        case dict():
+            return "an object"
+        case _:
+            return "null"
