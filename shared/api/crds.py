@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import yaml
 
-from shared.api.base import JSON
+from shared.api.base import JSON, KubeModel
 from shared.api.batch import Job
 from shared.api.bus import Command
 from shared.api.meta import KubeObject
@@ -126,12 +126,17 @@ def manifest(crd: Crd) -> JSON:
 
 def object_schema(model: type[KubeObject]) -> JSON:
     """Return the structural schema of a kind; the server itself checks ``metadata``."""
-    raw = model.model_json_schema()
-    schema = _structural(raw, raw.get("$defs", {}))
+    schema = model_schema(model)
     schema["properties"]["apiVersion"] = {"type": "string", "description": "Version of this kind's schema."}
     schema["properties"]["kind"] = {"type": "string", "description": "What this object is."}
     schema["properties"]["metadata"] = {"type": "object"}
     return schema
+
+
+def model_schema(model: type[KubeModel]) -> JSON:
+    """Return the structural schema of a model, metadata included."""
+    raw = model.model_json_schema()
+    return _structural(raw, raw.get("$defs", {}))
 
 
 def _structural(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> JSON:
