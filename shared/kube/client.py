@@ -17,14 +17,14 @@ _PODS = Resource("", "v1", "pods", "Pod")
 
 
 def connect(
-    kubeconfig: str | None,
+    kubeconfig: str | Mapping[str, Any] | None,
     *,
     clock: Clock,
     context: str | None = None,
     options: Options | None = None,
     rng: random.Random | None = None,
 ) -> HttpCluster:
-    """Return a connection to the API server that ``kubeconfig`` names (None: the one of our pod).
+    """Return a connection to the API server that ``kubeconfig`` names or is (None: the one of our pod).
 
     Files are read now, and a wrong one raises ConfigurationError; the network is touched by the first
     request (:meth:`HttpCluster.ping` is a good one). ``rng`` draws the jitter of waits; without it, it is

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import ssl
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -34,14 +35,16 @@ _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 class Credentials:
     """One API server's address and our identity there.
 
-    ``kubeconfig`` may name several files, joined by ``os.pathsep``; None takes the service account of
-    the pod. Raises ConfigurationError, in one line, when either cannot be used.
+    ``kubeconfig`` may name several files, joined by ``os.pathsep``, or be a file's content; None takes the
+    service account of the pod. Raises ConfigurationError, in one line, when either cannot be used.
     """
 
-    def __init__(self, kubeconfig: str | None, *, clock: Clock, context: str | None = None) -> None:
+    def __init__(
+        self, kubeconfig: str | Mapping[str, Any] | None, *, clock: Clock, context: str | None = None
+    ) -> None:
         self._clock = clock
         self._configuration = Configuration()
-        self._kubeconfig, self._context = kubeconfig, context
+        self._name = kubeconfig if isinstance(kubeconfig, str) else "(given)"
         self._loader: Any = None
         self._read_at: float | None = None
         self._tls: ssl.SSLContext | None = None
@@ -58,10 +61,10 @@ class Credentials:
         try:
             await self._loader.load_and_set(self._configuration)
         except FileNotFoundError as error:
-            raise ConfigurationError(f"kubeconfig {self._kubeconfig}: {error}") from error
+            raise ConfigurationError(f"kubeconfig {self._name}: {error}") from error
         except ConfigException as error:
             wrong = ConfigurationError if self._read_at is None and "exec" not in str(error) else Unavailable
-            raise wrong(f"kubeconfig {self._kubeconfig}: {error}") from error
+            raise wrong(f"kubeconfig {self._name}: {error}") from error
         self._read_at = now
         if self._tls is not None:
             self._present_certificate(self._tls)
@@ -145,7 +148,9 @@ def _load_service_account(configuration: Configuration) -> None:
         raise ConfigurationError(f"no kubeconfig given and not in a pod: {error}") from error
 
 
-def _read_kubeconfig(kubeconfig: str, context: str | None) -> Any:
+def _read_kubeconfig(kubeconfig: str | Mapping[str, Any], context: str | None) -> Any:
+    if not isinstance(kubeconfig, str):
+        return KubeConfigLoader(dict(kubeconfig), active_context=context, config_base_path="")
     paths = [Path(part).expanduser() for part in kubeconfig.split(os.pathsep) if part]
     if not any(path.is_file() for path in paths):
         raise ConfigurationError(f"kubeconfig {kubeconfig}: no such file")

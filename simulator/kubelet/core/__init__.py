@@ -1,0 +1,4 @@
+"""What a simulated kubelet decides: programs, admission, the life of a pod, its status.
+
+Pure: time comes as an argument.
+"""
