@@ -146,8 +146,7 @@ class _Moving:
 
     def begin(self) -> None:
         """Give a new job its first phase, with the time of its creation."""
-        at = self.world.wanted.created_at
-        self._move(JobPhase.PENDING, "", "", at)
+        self._move(JobPhase.PENDING, "", "", since=self.world.wanted.created_at)
         if self.world.not_applied:
             text = f"not applied by this version: {', '.join(self.world.not_applied)}"
             self.status = replace(self.status, message=text)
@@ -230,15 +229,15 @@ class _Moving:
             self.status = replace(self.status, generation=self.status.generation + 1)
         if transition.retry:
             self.status = replace(self.status, retries=self.status.retries + 1)
-        self._move(transition.phase, reason, message, self.now)
+        self._move(transition.phase, reason, message, since=self.now)
 
-    def _move(self, phase: JobPhase, reason: str, message: str, at: datetime) -> None:
+    def _move(self, phase: JobPhase, reason: str, message: str, *, since: datetime) -> None:
         previous = self.status.phase
-        self.status = self.status.move(phase, at, reason, message)
+        self.status = self.status.move(phase, since, reason, message)
         status = self.status
         self.changes.append(
             PhaseChange(
-                previous, phase, at, reason, message, status.generation, status.retries, status.counts
+                previous, phase, self.now, reason, message, status.generation, status.retries, status.counts
             )
         )
 

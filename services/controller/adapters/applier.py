@@ -1,0 +1,273 @@
+"""The applier: carries gang decisions out, whole or not at all.
+
+The order of writes makes a crash at any point harmless: the PodGroup leaves Pending first and goes back to
+Pending first, so whoever finds bound pods beside a Pending group knows that they have to go. The offset
+is committed by the caller, after the result and the pods' states are on the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from services.controller.adapters.jobs import Hands, together
+from services.controller.adapters.views import job_key
+from services.controller.core.apply import (
+    BindExisting,
+    Conclusion,
+    CreateBound,
+    Gang,
+    InPlace,
+    Step,
+    Verdict,
+    conclude,
+    examine,
+    judge,
+)
+from services.controller.core.model import Wanted, owner_job, read_pod
+from services.controller.core.pods import make_pod
+from services.controller.core.status import Status, read_status
+from shared.api import resources as r
+from shared.api.scheduling import PodGroupPhase
+from shared.errors import AlreadyExists, Conflict, NotFound, Refused
+from shared.events import topics
+from shared.events.codec import decode
+from shared.events.consuming import Message
+from shared.events.contracts import (
+    BindFailure,
+    BoundPod,
+    DecisionApplied,
+    DecisionOutcome,
+    GangDecided,
+)
+from shared.log.port import EventLog, TopicPartition
+
+_TAIL: Final = 5000
+"""Results read back at start; far more than decisions can be in flight."""
+
+
+class Applier:
+    """Handles ``bind-decisions``."""
+
+    def __init__(self, hands: Hands, touch: Callable[[str], None]) -> None:
+        self._hands = hands
+        self._touch = touch
+        self._concluded: dict[str, None] = {}
+
+    async def recover(self, log: EventLog) -> None:
+        """Read the last results: a decision that has one is not carried out again.
+
+        (Its offset may not have been committed; meanwhile the scheduler has gone on from the result.)
+        """
+        start: dict[TopicPartition, int] = {
+            where: max(0, end - _TAIL) for where, end in (await log.end_offsets(topics.BIND_RESULTS)).items()
+        }
+        reader = await log.read([topics.BIND_RESULTS], start=start)
+        try:
+            while not await reader.caught_up():
+                for delivery in await reader.poll(timeout=0.2):
+                    if delivery.value is None:
+                        continue
+                    event = decode(delivery).data
+                    if isinstance(event, DecisionApplied):
+                        self._conclude(event.decision)
+        finally:
+            await reader.close()
+
+    async def handle(self, message: Message) -> None:
+        """Carry out one decision and publish what became of it. Raises Unavailable to be tried again."""
+        decision = message.envelope.data
+        if not isinstance(decision, GangDecided) or decision.decision in self._concluded:
+            return
+        key = self._key(decision)
+        async with self._hands.locks(key):
+            gang = self._gang(key, decision)
+            result = await self._apply(decision, gang)
+            applied = DecisionApplied(
+                decision=decision.decision,
+                pool=decision.pool,
+                gang=decision.gang,
+                outcome=result.outcome,
+                bound=result.bound,
+                failures=result.failures,
+                message=result.message,
+                at=self._hands.clock.now(),
+            )
+            await self._hands.observer.flush()
+            await self._hands.publisher.applied(applied, message.envelope.traceparent)
+            self._conclude(decision.decision)
+            self._remember(key, decision, gang.wanted, applied, message)
+        self._touch(key)
+
+    def _key(self, decision: GangDecided) -> str:
+        """Return the key of the job that the decision's gang belongs to."""
+        namespace, name = decision.gang.namespace, decision.gang.name
+        group = self._hands.views.get(r.PODGROUPS, namespace, name)
+        owner = None if group is None else owner_job(group)
+        return job_key(namespace, owner[0] if owner else name)
+
+    def _gang(self, key: str, decision: GangDecided) -> Gang:
+        views = self._hands.views
+        found = views.job(key)
+        raw, wanted = found or (None, None)
+        if raw is None or wanted is None or wanted.podgroup != decision.gang.name:
+            return Gang(None, Status(), None, {})
+        pods = {pod.name: pod for pod in views.pods(wanted)}
+        return Gang(wanted, read_status(raw), views.group(wanted), pods)
+
+    async def _apply(self, decision: GangDecided, gang: Gang) -> Conclusion:
+        verdict = examine(decision, gang)
+        if verdict.refused or gang.wanted is None or gang.group is None:
+            return Conclusion(DecisionOutcome.REFUSED, message=verdict.refused)
+        if verdict.enqueue:
+            await self._set_phase(gang, PodGroupPhase.INQUEUE)
+        outcome = await self._bind_all(gang.wanted, gang.status, verdict)
+        result = conclude(decision, gang, outcome.bound, outcome.failures)
+        if result.outcome is DecisionOutcome.ROLLED_BACK:
+            await self._take_back(gang, result, enqueued=decision.enqueue)
+        return result
+
+    async def _bind_all(self, wanted: Wanted, status: Status, verdict: Verdict) -> _Outcome:
+        """Bind at once what can be; what another world answered is a failure, an outage is raised."""
+        results = await asyncio.gather(
+            *(self._bind(wanted, status, step, attempt=not verdict.hopeless) for step in verdict.steps),
+            return_exceptions=True,
+        )
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        return _Outcome.of(result for result in results if not isinstance(result, BaseException))
+
+    async def _bind(
+        self, wanted: Wanted, status: Status, step: Step, *, attempt: bool
+    ) -> BoundPod | BindFailure | None:
+        if isinstance(step, BindFailure):
+            return step
+        binding = step.binding
+        if isinstance(step, InPlace):
+            return BoundPod(pod=binding.pod, uid=step.uid, node=binding.node)
+        return await self._write(wanted, status, step) if attempt else None
+
+    async def _write(
+        self, wanted: Wanted, status: Status, step: CreateBound | BindExisting
+    ) -> BoundPod | BindFailure:
+        binding = step.binding
+        try:
+            if isinstance(step, CreateBound):
+                uid = await self._create(wanted, status, step)
+            else:
+                uid = await self._bind_existing(wanted, status, step)
+        except (Refused, NotFound, Conflict) as error:
+            code = "refused" if isinstance(error, Refused) else "conflict"
+            return BindFailure(pod=binding.pod, node=binding.node, code=code, message=str(error))
+        return uid if isinstance(uid, BindFailure) else BoundPod(pod=binding.pod, uid=uid, node=binding.node)
+
+    async def _create(self, wanted: Wanted, status: Status, step: CreateBound) -> str | BindFailure:
+        body = make_pod(wanted, status, step.task, step.index, node=step.binding.node)
+        try:
+            pod = await self._hands.api.create(r.PODS, wanted.namespace, body)
+        except AlreadyExists:
+            return await self._look_again(wanted, status, step)
+        return str(pod["metadata"]["uid"])
+
+    async def _bind_existing(self, wanted: Wanted, status: Status, step: BindExisting) -> str | BindFailure:
+        binding = step.binding
+        try:
+            await self._hands.api.bind(
+                wanted.namespace, binding.pod, binding.node, uid=step.uid, resource=r.PODS
+            )
+        except Conflict:
+            return await self._look_again(wanted, status, step)
+        return step.uid
+
+    async def _look_again(
+        self, wanted: Wanted, status: Status, step: CreateBound | BindExisting
+    ) -> str | BindFailure:
+        """The pod is not as the informer said: judge by what the API server says."""
+        raw = await self._hands.api.read(r.PODS, wanted.namespace, step.binding.pod)
+        owner = owner_job(raw)
+        pod = read_pod(raw)
+        if owner != (wanted.name, wanted.uid):
+            message = f"{step.binding.pod}: a pod of this name belongs to somebody else"
+            return BindFailure(
+                pod=step.binding.pod, node=step.binding.node, code="name-taken", message=message
+            )
+        found = judge(step.binding, pod, status.generation)
+        if isinstance(found, BindExisting) and isinstance(step, CreateBound):
+            return await self._bind_existing(wanted, status, found)
+        if isinstance(found, InPlace):
+            return found.uid
+        if isinstance(found, BindFailure):
+            return found
+        return BindFailure(
+            pod=step.binding.pod, node=step.binding.node, code="conflict", message="the binding was refused"
+        )
+
+    async def _take_back(self, gang: Gang, result: Conclusion, *, enqueued: bool) -> None:
+        """Give back what was bound: first the PodGroup's phase says so, then the pods go."""
+        assert gang.wanted is not None  # noqa: S101 - a void decision is refused before
+        group = self._hands.views.group(gang.wanted)
+        if enqueued and group is not None and group.phase is PodGroupPhase.INQUEUE:
+            await self._set_phase(gang, PodGroupPhase.PENDING)
+        memory = self._hands.memories.of(job_key(gang.wanted.namespace, gang.wanted.name), gang.wanted.uid)
+        memory.ours |= {pod.uid for pod in result.take_back}
+        namespace = gang.wanted.namespace
+        await together(
+            self._hands.api.delete(r.PODS, namespace, pod.pod, uid=pod.uid) for pod in result.take_back
+        )
+
+    async def _set_phase(self, gang: Gang, phase: PodGroupPhase) -> None:
+        assert gang.group is not None  # noqa: S101
+        assert gang.wanted is not None  # noqa: S101
+        body = {"metadata": {"uid": gang.group.uid}, "status": {"phase": phase.value}}
+        await self._hands.api.patch(r.PODGROUPS, gang.wanted.namespace, gang.group.name, body)
+
+    def _conclude(self, decision: str) -> None:
+        self._concluded[decision] = None
+        while len(self._concluded) > _TAIL:
+            del self._concluded[next(iter(self._concluded))]
+
+    def _remember(
+        self,
+        key: str,
+        decision: GangDecided,
+        wanted: Wanted | None,
+        result: DecisionApplied,
+        message: Message,
+    ) -> None:
+        memory = None if wanted is None else self._hands.memories.of(key, wanted.uid)
+        if memory is not None and result.outcome is not DecisionOutcome.REFUSED:
+            memory.decision = decision.decision
+            memory.decided_generation = decision.gang.generation
+            memory.report = None
+        self._hands.trail.applied(wanted, memory, result, message.envelope.time)
+        if result.outcome is not DecisionOutcome.APPLIED:
+            self._hands.telemetry.log.info(
+                "a decision was not carried out in full: %s",
+                result.message or result.outcome,
+                extra={"job": key, "decision": decision.decision, "outcome": result.outcome.value},
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    bound: tuple[BoundPod, ...]
+    failures: tuple[BindFailure, ...]
+
+    @staticmethod
+    def of(results: Iterable[BoundPod | BindFailure | None]) -> _Outcome:
+        found = list(results)
+        return _Outcome(
+            tuple(one for one in found if isinstance(one, BoundPod)),
+            tuple(one for one in found if isinstance(one, BindFailure)),
+        )
+
+
+def by_gang(message: Message) -> object:
+    """Decisions about one gang are handled in order, others at the same time."""
+    decision = message.envelope.data
+    if isinstance(decision, GangDecided):
+        return ("gang", decision.gang.namespace, decision.gang.name)
+    return message.delivery.key

@@ -1,0 +1,58 @@
+"""What the controller remembers of a job between two looks at it.
+
+All of it can be lost: it saves writes, says less twice, and gives spans their exact times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from services.controller.core.model import PodView
+from shared.events.contracts import Gang, GangReport
+
+
+@dataclass(slots=True)
+class Memory:
+    """One job, by UID."""
+
+    uid: str
+    lost: dict[str, PodView] = field(default_factory=dict[str, PodView])
+    """Pods that somebody else took away, by UID; until a plan that knows of them is carried out."""
+    ours: set[str] = field(default_factory=set[str])
+    """UIDs of pods that we deleted: no evictions."""
+    told: set[str] = field(default_factory=set[str])
+    """Ids of phase changes that were published."""
+    noted: set[str] = field(default_factory=set[str])
+    """Kubernetes events that were written."""
+    report: GangReport | None = None
+    decision: str = ""
+    decided_generation: int | None = None
+    """The generation that ``decision`` was about."""
+    announced: Gang | None = None
+    announced_unplaced: frozenset[str] = frozenset()
+    status_due: float | None = None
+    """Monotonic time at which a status that may wait must be written."""
+    partial_since: float | None = None
+    """Monotonic time since which a part of the gang holds room."""
+    admitted_at: datetime | None = None
+    times: dict[str, datetime] = field(default_factory=dict[str, datetime])
+    """When a phase was entered last, exactly."""
+
+
+class Memories:
+    """The memories of all jobs, by job key."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[str, Memory] = {}
+
+    def of(self, key: str, uid: str) -> Memory:
+        """Return the memory of a job; a new one when another job has the name now."""
+        memory = self._by_key.get(key)
+        if memory is None or memory.uid != uid:
+            memory = self._by_key[key] = Memory(uid)
+        return memory
+
+    def forget(self, key: str) -> Memory | None:
+        """Drop and return what is remembered of a job that is gone."""
+        return self._by_key.pop(key, None)

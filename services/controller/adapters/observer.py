@@ -1,0 +1,298 @@
+"""The observer: what exists in the cluster, as facts on ``cluster-state``.
+
+A change marks its object; marks are worked off in bursts: each object's fact is made from the informers'
+stores, and published when it differs from the last one published under its key. An object that is gone,
+or a pod that has ended, leaves a tombstone. On start the topic's own content is what counts as
+published: what was deleted while nobody looked gets its tombstone, and a lost topic is filled anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable
+from hashlib import blake2b
+from typing import Any, Final
+
+import orjson
+from prometheus_client import CollectorRegistry, Counter
+from pydantic import ValidationError
+
+from services.controller.adapters.publisher import SOURCE
+from services.controller.adapters.views import Views
+from services.controller.core import facts
+from services.controller.core.model import JSON, PodView, Priorities
+from services.controller.core.shapes import shape_of
+from services.controller.core.status import read_status
+from shared.api import names
+from shared.api import resources as r
+from shared.api.pods import PodSpec
+from shared.api.podspec import pod_requests
+from shared.clock import Clock
+from shared.errors import ContractError
+from shared.events import topics
+from shared.events.codec import decode, encode
+from shared.events.contracts import Contract, PodState, Shape
+from shared.events.envelope import Envelope
+from shared.kube.port import Resource
+from shared.log.port import EventLog, Record
+from shared.telemetry.spans import hashed_id
+
+KINDS: Final = {
+    r.NODES: "node",
+    r.PODS: "pod",
+    r.QUEUES: "queue",
+    r.PODGROUPS: "podgroup",
+    r.PRIORITYCLASSES: "priorityclass",
+    r.JOBS: "job",
+}
+_RESOURCES: Final = {kind: resource for resource, kind in KINDS.items()}
+_ENDED: Final = ("Succeeded", "Failed")
+_SHAPE_FIELDS: Final = (
+    "containers",
+    "initContainers",
+    "resources",
+    "overhead",
+    "nodeSelector",
+    "affinity",
+    "tolerations",
+    "topologySpreadConstraints",
+    "priority",
+    "priorityClassName",
+    "schedulingGates",
+    "volumes",
+)
+
+Ref = tuple[Resource, str, str]
+"""A kind, a namespace (empty for none) and a name."""
+
+
+class Observer:
+    """Publishes facts, in order for each key, in batches."""
+
+    def __init__(
+        self,
+        views: Views,
+        log: EventLog,
+        *,
+        clock: Clock,
+        schedulers: frozenset[str],
+        debounce: float,
+        registry: CollectorRegistry,
+    ) -> None:
+        self._views = views
+        self._log = log
+        self._clock = clock
+        self._schedulers = schedulers
+        self._debounce = debounce
+        self._shapes = Shapes()
+        self._published: dict[bytes, bytes] = {}
+        """A digest of the last fact under each key."""
+        self._marked: dict[Ref, None] = {}
+        self._wake = asyncio.Event()
+        self._publishing = asyncio.Lock()
+        self._facts: Final = Counter(
+            "pumice_controller_facts",
+            "Facts published on cluster-state, by kind and whether the object exists or is gone.",
+            ["kind", "what"],
+            registry=registry,
+        )
+
+    def touch(self, resource: Resource, namespace: str, name: str) -> None:
+        """Note that an object's fact may have changed."""
+        if resource in KINDS:
+            self._marked[resource, namespace, name] = None
+            self._wake.set()
+
+    async def recover(self) -> list[PodState]:
+        """Read what was published, mark what differs, and return the pods that went meanwhile."""
+        vanished = await self._read_topic()
+        for resource in KINDS:
+            for namespace, name in self._views.store(resource):
+                self.touch(resource, namespace, name)
+        return vanished
+
+    async def _read_topic(self) -> list[PodState]:
+        reader = await self._log.read([topics.CLUSTER_STATE])
+        pods: dict[bytes, PodState] = {}
+        try:
+            while True:
+                for delivery in await reader.poll(timeout=0.2):
+                    key = delivery.key or b""
+                    pods.pop(key, None)
+                    if delivery.value is None:
+                        self._published.pop(key, None)
+                        continue
+                    self._published[key] = _digest(delivery.value)
+                    if key.startswith(b"pod/"):
+                        try:
+                            pods[key] = decode(delivery).data  # type: ignore[assignment]
+                        except ContractError:
+                            continue  # of another version: written anew below
+                if await reader.caught_up():
+                    break
+        finally:
+            await reader.close()
+        for key in self._published:
+            kind, namespace, name = topics.parse_state_key(key)
+            if kind in _RESOURCES:
+                self.touch(_RESOURCES[kind], namespace, name)
+        return [pod for pod in pods.values() if self._views.get(r.PODS, pod.namespace, pod.name) is None]
+
+    async def run(self) -> None:
+        """Publish marked facts until cancelled."""
+        while True:
+            await self._wake.wait()
+            await self._clock.sleep(self._debounce)
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Publish all marked facts now; returns when they are durable."""
+        async with self._publishing:
+            while self._marked:
+                self._wake.clear()
+                marked, self._marked = self._marked, {}
+                try:
+                    await self._publish(marked)
+                except BaseException:
+                    self._marked = marked | self._marked
+                    self._wake.set()
+                    raise
+
+    async def _publish(self, marked: dict[Ref, None]) -> None:
+        records: list[Record] = []
+        after: dict[bytes, bytes | None] = {}
+        for resource, namespace, name in marked:
+            key = topics.state_key(KINDS[resource], namespace, name)
+            for record in self._records(resource, namespace, name, key):
+                records.append(record)
+                after[key] = record.value
+        if not records:
+            return
+        await self._log.producer.send_many(records)
+        for key, value in after.items():
+            if value is None:
+                self._published.pop(key, None)
+            else:
+                self._published[key] = _digest(value)
+        for record in records:
+            kind = topics.parse_state_key(record.key or b"//")[0]
+            self._facts.labels(kind, "gone" if record.value is None else "exists").inc()
+
+    def _records(self, resource: Resource, namespace: str, name: str, key: bytes) -> list[Record]:
+        """Return what must be published about an object: nothing, its fact, its end, or both."""
+        raw = self._views.get(resource, namespace, name)
+        gone = Record(topics.CLUSTER_STATE, key, None)
+        known = self._published.get(key)
+        fact = None if raw is None else self._fact(resource, raw)
+        if fact is None:
+            return [] if known is None else [gone]
+        record = self._encode(key, fact)
+        ended = isinstance(fact, PodState) and fact.phase in _ENDED
+        if ended:
+            return [] if known is None else [record, gone]
+        return [] if _digest(record.value or b"") == known else [record]
+
+    def _encode(self, key: bytes, fact: Contract) -> Record:
+        value = fact.model_dump_json(by_alias=True, exclude_defaults=True)
+        envelope = Envelope(
+            id=hashed_id(16, "fact", key.decode(), value),
+            source=SOURCE,
+            time=self._clock.now(),
+            data=fact,
+            subject=key.decode(),
+            traceparent=getattr(fact, "traceparent", None),
+        )
+        return encode(topics.CLUSTER_STATE, key, envelope)
+
+    def _fact(self, resource: Resource, raw: JSON) -> Contract | None:
+        """Return an object's fact; None for what cannot be read or is not to be told."""
+        try:
+            return self._MAKERS[resource](self, raw)
+        except (ValidationError, ValueError, KeyError):
+            return None
+
+    def _node(self, raw: JSON) -> Contract:
+        return facts.node_state(raw)
+
+    def _queue(self, raw: JSON) -> Contract:
+        return facts.queue_state(raw)
+
+    def _priority_class(self, raw: JSON) -> Contract:
+        return facts.priority_class_state(raw)
+
+    def _pod(self, raw: JSON) -> Contract:
+        return facts.pod_state(raw, self._shapes.of(raw, self._views.priorities), self._schedulers)
+
+    def _podgroup(self, raw: JSON) -> Contract:
+        key = self._views.job_of_group(raw)
+        gang = self._views.gang(key) if key else None
+        own = gang if gang and gang.uid == raw["metadata"]["uid"] else None
+        return facts.podgroup_state(raw, own, raw["metadata"].get("annotations") or {})
+
+    def _job(self, raw: JSON) -> Contract | None:
+        found = self._views.job(f"{raw['metadata']['namespace']}/{raw['metadata']['name']}")
+        if found is None or found[1] is None:
+            return None
+        total: dict[str, int] = {}
+        for task in found[1].tasks:
+            for name, amount in pod_requests(task.spec.template.spec).items():
+                total[name] = total.get(name, 0) + amount * task.replicas
+        return facts.job_state(found[1], read_status(raw), dict(sorted(total.items())))
+
+    _MAKERS: Final[dict[Resource, Callable[[Observer, JSON], Contract | None]]] = {
+        r.NODES: _node,
+        r.PODS: _pod,
+        r.QUEUES: _queue,
+        r.PODGROUPS: _podgroup,
+        r.PRIORITYCLASSES: _priority_class,
+        r.JOBS: _job,
+    }
+
+
+class Shapes:
+    """Shapes of pods, each made once: the pods of a job differ only in what a shape leaves out."""
+
+    _LIMIT: Final = 4096
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, Shape] = {}
+
+    def of(self, pod: JSON, priorities: Priorities) -> Shape:
+        """Return a pod's shape. Raises ValueError for one that cannot be read."""
+        spec: dict[str, Any] = pod.get("spec") or {}
+        annotations = pod["metadata"].get("annotations") or {}
+        relevant = {name: spec[name] for name in _SHAPE_FIELDS if name in spec}
+        relevant["containers"] = [_placing(one) for one in spec.get("containers") or ()]
+        priority = priorities.of(spec.get("priorityClassName") or "")
+        key = (orjson.dumps(relevant), annotations.get(names.PREEMPTABLE), priority)
+        shape = self._known.get(key)
+        if shape is None:
+            if len(self._known) >= self._LIMIT:
+                self._known.clear()
+            shape = shape_of(PodSpec.model_validate(relevant), annotations, priorities)
+            self._known[key] = shape
+        return shape
+
+
+def _digest(value: bytes) -> bytes:
+    return blake2b(value, digest_size=16).digest()
+
+
+def _placing(container: JSON) -> JSON:
+    """Return the part of a container that placement depends on."""
+    return {name: container[name] for name in ("resources", "ports", "restartPolicy") if name in container}
+
+
+def as_view(pod: PodState) -> PodView:
+    """Return a published pod in the job controller's form."""
+    return PodView(
+        name=pod.name,
+        uid=pod.uid,
+        task=pod.task,
+        index=pod.index,
+        generation=pod.generation,
+        phase=pod.phase,
+        node=pod.node,
+        deleting=pod.releasing,
+        started_at=pod.started_at,
+    )

@@ -1,0 +1,195 @@
+"""The informers, and what they say about one job."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from pydantic import ValidationError
+
+from services.controller.core.gangs import gang_of
+from services.controller.core.model import (
+    JSON,
+    GroupView,
+    PodView,
+    Priorities,
+    Wanted,
+    owner_job,
+    read_group,
+    read_job,
+    read_pod,
+)
+from services.controller.core.status import Status, read_status
+from shared.api import resources as r
+from shared.clock import Clock
+from shared.events.contracts import Gang
+from shared.kube.informer import Informer
+from shared.kube.port import Cluster, Resource
+
+WATCHED: Final = (r.QUEUES, r.PRIORITYCLASSES, r.NODES, r.JOBS, r.PODGROUPS, r.PODS, r.COMMANDS)
+OnChange = Callable[[Resource, JSON | None, JSON | None], None]
+_BY_JOB: Final = "job"
+
+
+def job_key(namespace: str, name: str) -> str:
+    """Return the key that all work about a job is ordered by."""
+    return f"{namespace}/{name}"
+
+
+class Views:
+    """What exists, from the informers' stores; reads cost no request."""
+
+    def __init__(self, cluster: Cluster, *, clock: Clock, on_change: OnChange) -> None:
+        self._on_change = on_change
+        self._informers = {
+            resource: Informer(
+                cluster,
+                resource,
+                clock=clock,
+                on_change=self._listener(resource),
+                transform=_trim,
+                indexes={_BY_JOB: _job_of} if resource is r.PODS else None,
+                rng=random.Random(resource.plural),  # noqa: S311 - jitter, the same on each run
+            )
+            for resource in WATCHED
+        }
+        self._jobs: dict[str, tuple[str, Wanted | None]] = {}
+        self._gangs: dict[str, tuple[tuple[object, ...], Gang | None]] = {}
+        self._priorities: Priorities | None = None
+
+    async def run(self) -> None:
+        """Follow the API server until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for informer in self._informers.values():
+                group.create_task(informer.run())
+
+    async def synced(self) -> None:
+        """Return once all first lists are in."""
+        for informer in self._informers.values():
+            await informer.synced()
+
+    @property
+    def waiting(self) -> str:
+        """The kinds whose store is not complete and fresh, as text; empty: all are."""
+        return ", ".join(res.plural for res, informer in self._informers.items() if not informer.healthy)
+
+    def fold(self, resource: Resource, obj: JSON) -> None:
+        """Take in the answer to one of our writes."""
+        informer = self._informers.get(resource)
+        if informer is not None:
+            informer.upsert(obj)
+
+    def store(self, resource: Resource) -> Mapping[tuple[str, str], JSON]:
+        """Return the objects of a kind by (namespace, name)."""
+        return self._informers[resource].store
+
+    def get(self, resource: Resource, namespace: str, name: str) -> JSON | None:
+        """Return one object."""
+        return self._informers[resource].store.get((namespace, name))
+
+    def job(self, key: str) -> tuple[JSON, Wanted | None] | None:
+        """Return a job as it is and as read; the second is None when its types are wrong."""
+        namespace, _, name = key.partition("/")
+        raw = self.get(r.JOBS, namespace, name)
+        if raw is None:
+            self._jobs.pop(key, None)
+            self._gangs.pop(key, None)
+            return None
+        version = raw["metadata"]["resourceVersion"]
+        cached = self._jobs.get(key)
+        if cached is None or cached[0] != version:
+            try:
+                wanted = read_job(raw)
+            except (ValidationError, ValueError):
+                wanted = None
+            cached = self._jobs[key] = (version, wanted)
+        return raw, cached[1]
+
+    def group(self, wanted: Wanted) -> GroupView | None:
+        """Return a job's PodGroup."""
+        raw = self.get(r.PODGROUPS, wanted.namespace, wanted.podgroup)
+        return None if raw is None else read_group(raw)
+
+    def pods(self, wanted: Wanted) -> tuple[PodView, ...]:
+        """Return the pods that belong to this very job, by name."""
+        raws = self._informers[r.PODS].by(_BY_JOB, job_key(wanted.namespace, wanted.name))
+        own = (raw for raw in raws if owner_job(raw) == (wanted.name, wanted.uid))
+        return tuple(sorted((read_pod(raw) for raw in own), key=lambda pod: pod.name))
+
+    def gang(self, key: str) -> Gang | None:
+        """Return a job's gang as it is now."""
+        found = self.job(key)
+        raw, wanted = found or (None, None)
+        if raw is None or wanted is None:
+            return None
+        group = self.group(wanted)
+        if group is None:
+            return None
+        status = read_status(raw)
+        pods = self.pods(wanted)
+        basis = _gang_basis(wanted, status, group, pods)
+        cached = self._gangs.get(key)
+        if cached is None or cached[0] != basis or self._priorities is None:
+            try:
+                gang = gang_of(wanted, status, group, self.priorities, pods)
+            except ValueError:  # a quantity or expression that the API server let pass and we cannot read
+                gang = None
+            cached = self._gangs[key] = (basis, gang)
+        return cached[1]
+
+    @property
+    def priorities(self) -> Priorities:
+        """The priority classes."""
+        if self._priorities is None:
+            classes = self.store(r.PRIORITYCLASSES).values()
+            default = max((one.get("value") or 0 for one in classes if one.get("globalDefault")), default=0)
+            values = {one["metadata"]["name"]: one.get("value") or 0 for one in classes}
+            self._priorities = Priorities(values, default)
+        return self._priorities
+
+    def job_of_group(self, group: JSON) -> str | None:
+        """Return the key of the job that a PodGroup belongs to."""
+        owner = owner_job(group)
+        return owner and job_key(group["metadata"]["namespace"], owner[0])
+
+    def _listener(self, resource: Resource) -> Callable[[JSON | None, JSON | None], None]:
+        def changed(old: JSON | None, new: JSON | None) -> None:
+            if resource is r.PRIORITYCLASSES:
+                self._priorities = None
+            self._on_change(resource, old, new)
+
+        return changed
+
+
+def _gang_basis(
+    wanted: Wanted, status: Status, group: GroupView, pods: tuple[PodView, ...]
+) -> tuple[object, ...]:
+    """Return what the gang depends on, cheap to compare; pods count only when some ended or are old."""
+    raw = wanted.raw["metadata"]
+    special = tuple(
+        (pod.name, pod.generation, pod.finished)
+        for pod in pods
+        if pod.finished or pod.generation != status.generation
+    )
+    placed = sum(pod.node is not None for pod in pods) if special else 0
+    return (
+        (wanted.uid, raw.get("generation"), wanted.deleting, tuple(wanted.annotations.items())),
+        (status.phase, status.generation),
+        (group.uid, group.generation, group.deleting),
+        (special, placed),
+    )
+
+
+def _job_of(pod: JSON) -> Iterable[str]:
+    owner = owner_job(pod)
+    return (job_key(pod["metadata"]["namespace"], owner[0]),) if owner else ()
+
+
+def _trim(obj: JSON) -> JSON:
+    """Drop what nobody here reads, to save memory."""
+    metadata = obj["metadata"]
+    if "managedFields" not in metadata:
+        return obj
+    return {**obj, "metadata": {k: v for k, v in metadata.items() if k != "managedFields"}}

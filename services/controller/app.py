@@ -1,0 +1,205 @@
+"""The controller's composition root."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final
+
+from services.controller.adapters.api import Api
+from services.controller.adapters.applier import Applier, by_gang
+from services.controller.adapters.intake import Intake
+from services.controller.adapters.jobs import Hands, JobController
+from services.controller.adapters.keyed import KeyedLocks, KeyedQueue
+from services.controller.adapters.memory import Memories
+from services.controller.adapters.observer import Observer
+from services.controller.adapters.publisher import Publisher
+from services.controller.adapters.recorder import Recorder
+from services.controller.adapters.start import ensure_queues, open_queue
+from services.controller.adapters.trail import Trail
+from services.controller.adapters.views import Views
+from services.controller.settings import Settings
+from shared.api import resources as r
+from shared.clock import Clock
+from shared.errors import Unavailable
+from shared.events import topics
+from shared.events.consuming import Consuming, Handler, Message
+from shared.events.contracts import CommandJob, Contract, GangDecided, JobAdmitted
+from shared.kube.port import JSON, Cluster, Resource
+from shared.log.port import EventLog
+from shared.service import Health, Ids
+from shared.telemetry.telemetry import Telemetry
+
+GROUP: Final = "controller"
+_START_PAUSE: Final = 0.5
+_HEALTH_PAUSE: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """The service: see :mod:`services.controller`."""
+
+    name: str
+    health: Health
+    hands: Hands
+    jobs: JobController
+    applier: Applier
+    intake: Intake
+    objects: KeyedQueue
+    consuming: Consuming
+    log: EventLog
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        self.health.waits("start", "reading what exists")
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.hands.views.run())
+            group.create_task(self._watch_health())
+            await self.hands.views.synced()
+            await self._recover()
+            group.create_task(self.hands.observer.run())
+            group.create_task(self.hands.recorder.run())
+            group.create_task(self.objects.run())
+            group.create_task(self.jobs.run())
+            group.create_task(self.intake.reports(self.log, self.jobs.touch))
+            group.create_task(self.consuming.run())
+            self.health.ok("start")
+
+    async def _recover(self) -> None:
+        """Bring the topics in line with what exists, before anything is decided or carried out."""
+        while True:
+            try:
+                await ensure_queues(self.hands.api, self.hands.views)
+                self.jobs.vanished(await self.hands.observer.recover())
+                await self.hands.observer.flush()
+                await self.applier.recover(self.log)
+            except Unavailable as error:
+                self.health.waits("start", str(error))
+                await self.hands.clock.sleep(_START_PAUSE)
+            else:
+                return
+
+    async def _watch_health(self) -> None:
+        while True:
+            away = self.hands.views.waiting
+            if away:
+                self.health.waits("kubernetes", f"no fresh view of {away}")
+            else:
+                self.health.ok("kubernetes")
+            await self.hands.clock.sleep(_HEALTH_PAUSE)
+
+
+def build(
+    settings: Settings, *, clock: Clock, log: EventLog, cluster: Cluster, ids: Ids, telemetry: Telemetry
+) -> Controller:
+    """Put the controller together. Nothing is touched before ``run``."""
+    del ids  # everything that the controller names is named by what it is about
+    listeners: list[_Listener] = []
+
+    def changed(resource: Resource, old: JSON | None, new: JSON | None) -> None:
+        for listener in listeners:
+            listener.changed(resource, old, new)
+
+    views = Views(cluster, clock=clock, on_change=changed)
+    api = Api(cluster, fold=views.fold, concurrency=settings.api_concurrency, registry=telemetry.registry)
+    hands = Hands(
+        settings=settings,
+        clock=clock,
+        views=views,
+        api=api,
+        observer=Observer(
+            views,
+            log,
+            clock=clock,
+            schedulers=frozenset(settings.scheduler_names),
+            debounce=settings.observe_delay_seconds,
+            registry=telemetry.registry,
+        ),
+        publisher=Publisher(log, clock),
+        recorder=Recorder(api, clock),
+        trail=Trail(telemetry),
+        telemetry=telemetry,
+        memories=Memories(),
+        locks=KeyedLocks(),
+    )
+    jobs = JobController(hands)
+    intake = Intake(hands, jobs)
+    objects = _objects(hands, intake)
+    listeners.append(_Listener(hands, jobs, objects))
+    applier = Applier(hands, jobs.touch)
+    handlers: dict[type[Contract], Handler] = {
+        JobAdmitted: intake.admitted,
+        CommandJob: intake.command,
+        GangDecided: applier.handle,
+    }
+    consuming = Consuming(
+        log,
+        group=GROUP,
+        topics=[topics.JOB_ADMITTED, topics.JOB_COMMANDS, topics.BIND_DECISIONS],
+        handlers=handlers,
+        clock=clock,
+        telemetry=telemetry,
+        serial_by=_serial_key,
+        max_in_flight=settings.decisions_in_flight,
+    )
+    return Controller("controller", Health(), hands, jobs, applier, intake, objects, consuming, log)
+
+
+def _serial_key(message: Message) -> object:
+    return by_gang(message)
+
+
+def _objects(hands: Hands, intake: Intake) -> KeyedQueue:
+    """Return the queue of single objects to look at: queues without a state, Command objects."""
+
+    async def handle(key: str) -> None:
+        kind, _, name = key.partition(":")
+        if kind == "command":
+            await intake.command_object(name)
+            return
+        queue = hands.views.get(r.QUEUES, "", name)
+        if queue is not None:
+            await open_queue(hands.api, queue)
+
+    def retried(key: str, error: Exception, failures: int) -> None:
+        hands.telemetry.log.debug("tried again: %s", error, extra={"object": key, "tries": failures})
+
+    return KeyedQueue(handle, clock=hands.clock, workers=4, on_retry=retried)
+
+
+class _Listener:
+    """Tells each loop of a change in the cluster."""
+
+    def __init__(self, hands: Hands, jobs: JobController, objects: KeyedQueue) -> None:
+        self._hands = hands
+        self._jobs = jobs
+        self._objects = objects
+
+    def changed(self, resource: Resource, old: JSON | None, new: JSON | None) -> None:
+        obj = new or old
+        if obj is None:
+            return
+        meta = obj["metadata"]
+        namespace, name = meta.get("namespace") or "", meta["name"]
+        observer = self._hands.observer
+        observer.touch(resource, namespace, name)
+        self._jobs.changed(resource, old, new)
+        if resource is r.JOBS:
+            observer.touch(r.PODGROUPS, namespace, f"{name}-{meta['uid']}")
+        elif resource is r.PODS:
+            self._pod_changed(namespace, old, new)
+        elif resource is r.QUEUES and new is not None:
+            self._objects.add(f"queue:{name}")
+        elif resource is r.COMMANDS and new is not None:
+            self._objects.add(f"command:{namespace}/{name}")
+        elif resource is r.PRIORITYCLASSES:
+            for group_namespace, group_name in self._hands.views.store(r.PODGROUPS):
+                observer.touch(r.PODGROUPS, group_namespace, group_name)
+
+    def _pod_changed(self, namespace: str, old: JSON | None, new: JSON | None) -> None:
+        """A pod that ended or went may change what its gang needs."""
+        ended = new is None or ((new.get("status") or {}).get("phase") in ("Succeeded", "Failed"))
+        annotations = ((new or old or {}).get("metadata") or {}).get("annotations") or {}
+        group = annotations.get("scheduling.k8s.io/group-name")
+        if ended and group:
+            self._hands.observer.touch(r.PODGROUPS, namespace, group)

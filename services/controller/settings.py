@@ -1,0 +1,47 @@
+"""Settings of the controller."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from shared.settings import CommonSettings
+
+
+class Settings(CommonSettings):
+    """What the controller can be told, besides what every service can."""
+
+    scheduler_names: tuple[str, ...] = Field(
+        ("volcano",), description="schedulerName of pods that are ours to schedule."
+    )
+    workers: int = Field(
+        32, ge=1, description="Jobs looked at at once; most of the time each waits for the API server."
+    )
+    api_concurrency: int = Field(
+        50, ge=1, description="Writes to the API server at once; an API server is busy at about 50."
+    )
+    decisions_in_flight: int = Field(
+        256, ge=1, description="Decisions read ahead; each waits for its gang's turn."
+    )
+    status_delay_seconds: float = Field(
+        0.3,
+        ge=0,
+        description="How long, in seconds, a status that changed only in its counts waits for more changes;"
+        " longer saves writes, shorter shows progress sooner.",
+    )
+    observe_delay_seconds: float = Field(
+        0.005,
+        ge=0,
+        description="How long, in seconds, changes are collected before facts are published; joins bursts.",
+    )
+    settle_seconds: float = Field(
+        5.0,
+        ge=0,
+        description="Seconds after start in which missing members of admitted gangs are left to decisions"
+        " that are still on their way.",
+    )
+    partial_grace_seconds: float = Field(
+        30.0,
+        ge=0,
+        description="Seconds that a gang which never started may hold room with less than its minimum,"
+        " e.g. after a crash, before it is taken back; longer than a consumer group needs to rebalance.",
+    )
