@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 _FORMAT = 1
 _SCHEMA = """
-CREATE TABLE topics (name TEXT PRIMARY KEY, partitions INTEGER, cleanup TEXT, retention_ms INTEGER, config TEXT);
+CREATE TABLE topics (
+  name TEXT PRIMARY KEY, partitions INTEGER, cleanup TEXT, retention_ms INTEGER, config TEXT
+);
 CREATE TABLE partitions (
   id INTEGER PRIMARY KEY, topic TEXT, number INTEGER, first INTEGER DEFAULT 0, next INTEGER DEFAULT 0,
   UNIQUE (topic, number)
@@ -79,6 +81,9 @@ class SqliteStore:
             self._connection = sqlite3.connect(self._path, isolation_level=None, timeout=0.5)
             self._prepare(self._connection)
             self._fill(self._connection, state)
+        except StartupError:
+            self.close()
+            raise
         except (sqlite3.Error, OSError) as error:
             self.close()
             if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_BUSY:

@@ -65,6 +65,7 @@ class State:
         self.committed: dict[str, Offsets] = {}
         self.epochs: dict[str, int] = {}
         self._spread: dict[str, int] = {}
+        self._creating: set[str] = set()
 
     def of(self, topic: str) -> list[TopicPartition]:
         """Return a topic's partitions. Raises NotFound."""
@@ -102,7 +103,9 @@ class State:
 
     def stage_topics(self, specs: Iterable[TopicSpec]) -> Change:
         """Create the topics that are missing."""
-        missing = {spec.name: spec for spec in specs if spec.name not in self.topics}
+        there = self.topics.keys() | self._creating
+        missing = {spec.name: spec for spec in specs if spec.name not in there}
+        self._creating.update(missing)
         return Change(topics=tuple(missing.values()))
 
     def stage_epoch(self, transactional_id: str) -> Change:
@@ -151,6 +154,7 @@ class State:
     def publish(self, change: Change) -> None:
         """Make a staged change visible."""
         for spec in change.topics:
+            self._creating.discard(spec.name)
             self.topics[spec.name] = spec
             for where in self.of(spec.name):
                 self.partitions[where] = Partition(where, spec)
@@ -164,7 +168,8 @@ class State:
             self.partitions[forget.where].forget(forget.start, forget.offsets)
 
     def rollback(self) -> None:
-        """Take back every offset given out and not published."""
+        """Take back every offset given out, and every topic begun, that was not published."""
+        self._creating.clear()
         for partition in self.partitions.values():
             partition.reserved = partition.end
 

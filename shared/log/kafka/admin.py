@@ -124,12 +124,13 @@ class Admin:
         if not missing:
             return
         factor = self._link.settings.replication_factor
-        answer = await self._admin.create_topics(
-            [
-                NewTopic(spec.name, spec.partitions, factor, topic_configs=topic_config(spec))
-                for spec in missing
-            ]
-        )
+        assignment: dict[int, list[int]] | None = (
+            None if factor > 0 else {}
+        )  # aiokafka takes -1 only beside an assignment
+        topics = [
+            NewTopic(spec.name, spec.partitions, factor, assignment, topic_config(spec)) for spec in missing
+        ]
+        answer = await self._admin.create_topics(topics)
         for name, code, *detail in answer.topic_errors:
             error = for_code(code)
             if code == 0 or error is TopicAlreadyExistsError:

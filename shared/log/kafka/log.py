@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 from shared.clock import SystemClock
@@ -15,17 +14,15 @@ from shared.log.kafka.outage import Outage
 from shared.log.kafka.producer import KafkaProducer, start_producer
 from shared.log.kafka.reader import KafkaReader
 from shared.log.kafka.settings import KafkaSettings
+from shared.log.kafka.settling import Settling
 from shared.log.kafka.transactions import KafkaTransactionalProducer
-from shared.log.port import Start, nothing
+from shared.log.port import Start, TopicPartition, nothing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from shared.clock import Clock
-    from shared.log.port import RebalanceHook, TopicPartition, TopicSpec
-
-_SETTLE = 5.0
-"""Seconds to wait for the broker to apply a transaction's offsets; it takes some milliseconds."""
+    from shared.log.port import RebalanceHook, TopicSpec
 
 
 class KafkaLog:
@@ -45,7 +42,7 @@ class KafkaLog:
         self._outage = Outage(bootstrap, self._link.clock, self._admin.ping, 1.0)
         self._started = False
         self._open: list[KafkaConsumer | KafkaReader | KafkaTransactionalProducer] = []
-        self._transactional_offsets: dict[str, dict[TopicPartition, int]] = {}
+        self._settling = Settling(self._link, self._admin)
 
     async def start(self) -> None:
         """Connect. Raises Unavailable within the start's patience."""
@@ -92,15 +89,13 @@ class KafkaLog:
     async def end_offsets(self, topic: str) -> dict[TopicPartition, int]:
         """Return the last stable offset of each partition."""
         self._check()
+        await self._settling.records([topic])
         return await self._admin.ends(topic)
 
     async def committed(self, group: str, topic: str) -> dict[TopicPartition, int]:
-        """Return a group's committed offsets; those of our own transactions are waited for."""
+        """Return a group's committed offsets."""
         self._check()
-        wheres = frozenset(
-            where for where in self._transactional_offsets.get(group, ()) if where.topic == topic
-        )
-        await self._settle(group, wheres)
+        await self._settling.offsets(group, frozenset(await self._wheres(topic)))
         return await self._admin.committed(group, topic)
 
     @property
@@ -113,9 +108,7 @@ class KafkaLog:
         self._check()
         async with self._link.within(self._link.settings.patience):
             producer = await start_producer(self._link, transactional_id)
-        opened = KafkaTransactionalProducer(
-            self._link, producer, self._admin.partitions, self._note_committed
-        )
+        opened = KafkaTransactionalProducer(self._link, producer, self._admin.partitions, self._settling.note)
         self._open.append(opened)
         return opened
 
@@ -133,7 +126,7 @@ class KafkaLog:
             await self._admin.partitions(topic)
 
         async def attempt() -> KafkaConsumer:
-            consumer = KafkaConsumer(self._link, group, on_assigned, on_revoked, self._settle)
+            consumer = KafkaConsumer(self._link, group, on_assigned, on_revoked, self._settling.offsets)
             await consumer.join(topics)
             return consumer
 
@@ -150,6 +143,7 @@ class KafkaLog:
         """Open a reader."""
         self._check()
         partitions = {topic: await self._admin.partitions(topic) for topic in topics}
+        await self._settling.records(topics)
 
         async def attempt() -> KafkaReader:
             reader = KafkaReader(self._link)
@@ -165,31 +159,8 @@ class KafkaLog:
         self._check()
         await self._admin.ping()
 
-    def _note_committed(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        if offsets:
-            self._transactional_offsets.setdefault(group, {}).update(offsets)
-
-    async def _settle(self, group: str, partitions: frozenset[TopicPartition]) -> None:
-        """Wait until offsets that our transactions committed are what a new owner reads.
-
-        The broker answers a commit before it has applied the offsets, and aiokafka cannot ask for
-        stable ones (OffsetFetch version 7): a partition handed over at once would be read twice.
-        """
-        ours = self._transactional_offsets.get(group, {})
-        expected = {where: ours[where] for where in partitions if where in ours}
-        with suppress(TimeoutError, Unavailable):
-            async with asyncio.timeout(_SETTLE):
-                for topic in {where.topic for where in expected}:
-                    wanted = {where: offset for where, offset in expected.items() if where.topic == topic}
-                    while not await self._applied(group, topic, wanted):
-                        await self._link.clock.sleep(0.005)
-        for where, offset in expected.items():
-            if ours.get(where) == offset:
-                del ours[where]
-
-    async def _applied(self, group: str, topic: str, wanted: Mapping[TopicPartition, int]) -> bool:
-        found = await self._admin.committed(group, topic)
-        return all(found.get(where, -1) >= offset for where, offset in wanted.items())
+    async def _wheres(self, topic: str) -> list[TopicPartition]:
+        return [TopicPartition(topic, number) for number in range(await self._admin.partitions(topic))]
 
     def _check(self) -> None:
         if not self._started:

@@ -19,12 +19,13 @@ from shared.errors import Fenced, PumiceError, Unavailable
 from shared.log.core.state import record_size, too_large
 from shared.log.kafka.aio import fatal, stop_producer
 from shared.log.kafka.producer import TOO_LARGE, append, check
+from shared.log.port import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 
     from shared.log.kafka.link import Link
-    from shared.log.port import Record, TopicPartition
+    from shared.log.port import Record
 
 _FENCED = (ProducerFenced, InvalidProducerEpoch)
 
@@ -37,6 +38,7 @@ class KafkaTransaction:
         self._sent: list[tuple[Record, asyncio.Future[Any]]] = []
         self.group = ""
         self.offsets: dict[TopicPartition, int] = {}
+        self.written: dict[TopicPartition, int] = {}
 
     async def send(self, record: Record) -> None:
         """Queue a record; that it was taken is checked before the commit."""
@@ -66,10 +68,11 @@ class KafkaTransaction:
         """Wait until every record was taken: aiokafka would commit without those that were refused."""
         for record, future in self._sent:
             try:
-                await future
+                entry = await future
             except TOO_LARGE as error:
                 size = record_size(record)
                 raise too_large(record, size, self._owner.link.settings.record_bytes) from error
+            self.written[TopicPartition(entry.topic, entry.partition)] = entry.offset
 
 
 class KafkaTransactionalProducer:
@@ -80,7 +83,7 @@ class KafkaTransactionalProducer:
         link: Link,
         producer: Any,
         exists: Callable[[str], Awaitable[object]],
-        committed: Callable[[str, Mapping[TopicPartition, int]], None],
+        committed: Callable[[KafkaTransaction], None],
     ) -> None:
         self.link = link
         self.producer = producer
@@ -111,7 +114,7 @@ class KafkaTransactionalProducer:
                 await self._abort(cancelled=not isinstance(error, Exception))
                 raise
             await self._commit()
-            self._committed(transaction.group, transaction.offsets)
+            self._committed(transaction)
         finally:
             self._open = False
 
