@@ -1,0 +1,1 @@
+"""Topics in, topics out: between the log's records and the core."""

@@ -1,0 +1,98 @@
+"""From records to the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from services.scheduler.core.model import Model
+from shared.errors import ContractError
+from shared.events import contracts as c
+from shared.events.codec import decode
+from shared.events.topics import parse_state_key
+from shared.log.port import Delivery
+from shared.telemetry.telemetry import Telemetry
+
+_KINDS: Final = frozenset({"node", "pod", "queue", "podgroup"})
+
+OnPool = Callable[[str], None]
+
+
+class Feed:
+    """Applies what is read to one pool's model; what cannot be read is logged and left out.
+
+    Unreadable state is not dead-lettered: it is its writer's to repair, and every reader would do so.
+    """
+
+    def __init__(self, model: Model, telemetry: Telemetry, on_pool: OnPool) -> None:
+        self._model = model
+        self._log = telemetry.log
+        self._on_pool = on_pool
+
+    def state(self, delivery: Delivery) -> bool:
+        """Apply a record of ``cluster-state``; say whether it concerns the scheduler."""
+        if delivery.key is None:
+            return False
+        try:
+            kind, namespace, name = parse_state_key(delivery.key)
+        except ValueError:
+            self._log.warning("unreadable key on cluster-state", extra={"offset": delivery.offset})
+            return False
+        if kind not in _KINDS:
+            return False
+        if delivery.value is None:
+            self._gone(kind, namespace, name)
+            return True
+        try:
+            envelope = decode(delivery)
+        except ContractError as error:
+            self._log.warning("unreadable state of %s: %s", delivery.key.decode(), error)
+            return False
+        self._fact(envelope.data)
+        return True
+
+    def result(self, delivery: Delivery) -> bool:
+        """Apply a record of ``bind-results``."""
+        event = self._read(delivery)
+        if isinstance(event, c.DecisionApplied) and event.pool == self._model.pool:
+            self._model.apply_result(event)
+            return True
+        return False
+
+    def _fact(self, fact: c.Contract) -> None:
+        match fact:
+            case c.PodState():
+                self._model.apply_pod(fact)
+            case c.PodGroupState():
+                self._model.apply_podgroup(fact)
+                if fact.gang is not None:
+                    self._on_pool(fact.gang.pool)
+            case c.NodeState():
+                self._model.apply_node(fact)
+                self._on_pool(fact.pool)
+            case c.QueueState():
+                self._model.apply_queue(fact)
+            case _:
+                pass
+
+    def _gone(self, kind: str, namespace: str, name: str) -> None:
+        match kind:
+            case "pod":
+                self._model.remove_pod(namespace, name)
+            case "podgroup":
+                self._model.remove_podgroup(namespace, name)
+            case "node":
+                self._model.remove_node(name)
+            case _:
+                self._model.remove_queue(name)
+
+    def _read(self, delivery: Delivery) -> c.Contract | None:
+        if delivery.value is None:
+            return None
+        try:
+            return decode(delivery).data
+        except ContractError as error:
+            self._log.warning(
+                "unreadable record on %s: %s", delivery.topic, error, extra={"offset": delivery.offset}
+            )
+            return None

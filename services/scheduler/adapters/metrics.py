@@ -1,0 +1,52 @@
+"""The scheduler's metrics."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+_SECONDS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
+
+
+class Metrics:
+    """One process's metrics, by pool."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.cycle = Histogram(
+            "pumice_scheduler_cycle_seconds",
+            "Time of one call of the core: what was decided, not what was published.",
+            ["pool"],
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.publish = Histogram(
+            "pumice_scheduler_publish_seconds",
+            "Time of one transaction with decisions.",
+            ["pool"],
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.decisions = Counter(
+            "pumice_scheduler_decisions", "Gang decisions published.", ["pool"], registry=registry
+        )
+        self.pods = Counter(
+            "pumice_scheduler_pods_placed", "Pods placed by decisions.", ["pool"], registry=registry
+        )
+        self.reports = Counter(
+            "pumice_scheduler_reports", "Reports published about waiting gangs.", ["pool"], registry=registry
+        )
+        self.waiting = Gauge(
+            "pumice_scheduler_waiting_gangs", "Gangs that wait.", ["pool"], registry=registry
+        )
+        self.in_flight = Gauge(
+            "pumice_scheduler_decisions_in_flight",
+            "Decisions whose pods are not all seen or refused yet.",
+            ["pool"],
+            registry=registry,
+        )
+        self.given_up = Gauge(
+            "pumice_scheduler_pods_given_up",
+            "Pods in flight that no longer count because nothing was heard of them.",
+            ["pool"],
+            registry=registry,
+        )
+        self.nodes = Gauge("pumice_scheduler_nodes", "Nodes in the snapshot.", ["pool"], registry=registry)

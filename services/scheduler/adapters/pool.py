@@ -1,0 +1,298 @@
+"""One node pool's scheduler: follows the state, runs cycles, publishes.
+
+Start. The pool's transactional id is opened first: from then on an older scheduler of the pool is fenced
+and none of its decisions becomes visible. What it decided and the controller has not finished is read
+from ``bind-decisions``, from the controller's committed offset on; then ``cluster-state`` is read to its
+end; then what of those decisions is not seen yet is counted as in flight. Only then cycles begin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, NoReturn, TypeVar
+
+from services.scheduler.adapters.feed import Feed, OnPool
+from services.scheduler.adapters.metrics import Metrics
+from services.scheduler.adapters.publish import (
+    decision_record,
+    decision_spans,
+    event_of,
+    report_end,
+    report_record,
+)
+from services.scheduler.core.cycle import decide
+from services.scheduler.core.decisions import Decision
+from services.scheduler.core.model import Model
+from services.scheduler.core.reports import Reporter
+from services.scheduler.settings import SchedulerSettings
+from shared.clock import Clock
+from shared.errors import ContractError, Unavailable
+from shared.events import topics
+from shared.events.codec import decode
+from shared.events.contracts import Gang, GangDecided
+from shared.log.port import EventLog, Reader, Record, TopicPartition, TransactionalProducer
+from shared.service import Health, Ids
+from shared.telemetry.spans import FinishedSpan, TraceContext, format_traceparent, hashed_id
+from shared.telemetry.telemetry import Telemetry
+
+GROUP: Final = "scheduler"
+_CONTROLLER_GROUP: Final = "controller"
+_FIRST_RETRY: Final = 0.05
+_LAST_RETRY: Final = 5.0
+_POLL: Final = 1.0
+
+T = TypeVar("T")
+
+
+class Pool:
+    """Schedules one pool while this process owns its partition."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        settings: SchedulerSettings,
+        clock: Clock,
+        log: EventLog,
+        ids: Ids,
+        telemetry: Telemetry,
+        metrics: Metrics,
+        health: Health,
+        on_pool: OnPool,
+    ) -> None:
+        self.name = name
+        self.model = Model(name, settings.policy())
+        self._settings = settings
+        self._clock = clock
+        self._log = log
+        self._ids = ids
+        self._telemetry = telemetry
+        self._metrics = metrics
+        self._health = health
+        self._feed = Feed(self.model, telemetry, on_pool)
+        self._reporter = Reporter(self.model)
+        self._outage = telemetry.outage("the log", clock)
+        self._wake = asyncio.Event()
+        self._alarm: asyncio.Task[None] | None = None
+        self._offsets: dict[TopicPartition, int] = {}
+        self._cycle = 0
+        self._changed = True
+
+    # ------------------------------------------------------------------ input
+
+    def ready(self, gang: Gang, traceparent: str | None, where: TopicPartition, offset: int) -> None:
+        """Take in a gang from ``podgroup-ready``; its offset is committed with the next decisions."""
+        self.model.gang_ready(gang, traceparent)
+        self._offsets[where] = offset + 1
+        self._notice()
+
+    async def run(self) -> None:
+        """Schedule until cancelled. Raises Fenced when a newer scheduler took the pool."""
+        self._health.waits(f"pool {self.name}", "reading the cluster's state")
+        producer = await self._patiently(lambda: self._log.transactional(f"pumice-scheduler-{self.name}"))
+        try:
+            state, results = await self._patiently(self._catch_up)
+            self._health.ok(f"pool {self.name}")
+            self._telemetry.log.info(
+                "scheduling",
+                extra={"pool": self.name, "nodes": self.model.nodes.count, "gangs": len(self.model.gangs)},
+            )
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._follow(state, self._feed.state))
+                tasks.create_task(self._follow(results, self._feed.result))
+                tasks.create_task(self._cycles(producer))
+                tasks.create_task(self._reports())
+        finally:
+            self._health.ok(f"pool {self.name}")
+            if self._alarm is not None:
+                self._alarm.cancel()
+            await producer.close()
+
+    async def _catch_up(self) -> tuple[Reader, Reader]:
+        ends = await self._log.end_offsets(topics.BIND_RESULTS)
+        back = {where: max(0, end - self._settings.results_lookback) for where, end in ends.items()}
+        results = await self._log.read([topics.BIND_RESULTS], start=back)
+        flying = await self._in_flight()
+        state = await self._log.read([topics.CLUSTER_STATE])
+        while not await state.caught_up():
+            for delivery in await state.poll(timeout=_POLL):
+                self._feed.state(delivery)
+        now = self._clock.now()
+        for event in flying:
+            self.model.adopt(event, now)
+        while not await results.caught_up():
+            for delivery in await results.poll(timeout=_POLL):
+                self._feed.result(delivery)
+        await self._remember_reports()
+        return state, results
+
+    async def _in_flight(self) -> list[GangDecided]:
+        """Read the pool's decisions that the controller has not finished."""
+        start = await self._log.committed(_CONTROLLER_GROUP, topics.BIND_DECISIONS)
+        reader = await self._log.read([topics.BIND_DECISIONS], start=start)
+        found: list[GangDecided] = []
+        while not await reader.caught_up():
+            for delivery in await reader.poll(timeout=_POLL):
+                if delivery.key != self.name.encode() or delivery.value is None:
+                    continue
+                try:
+                    event = decode(delivery).data
+                except ContractError:
+                    continue
+                if isinstance(event, GangDecided):
+                    found.append(event)
+        await reader.close()
+        return found
+
+    async def _remember_reports(self) -> None:
+        """Learn what an earlier scheduler reported, so that it is taken back when it is over."""
+        reader = await self._log.read([topics.SCHEDULING_REPORTS])
+        told: dict[bytes, bool] = {}
+        while not await reader.caught_up():
+            for delivery in await reader.poll(timeout=_POLL):
+                if delivery.key is not None:
+                    told[delivery.key] = delivery.value is not None
+        await reader.close()
+        for key, open_report in told.items():
+            namespace, _, name = key.decode().partition("/")
+            gang = self.model.gangs.get((namespace, name))
+            if open_report and (gang is None or gang.contract.pool == self.name):
+                self._reporter.remember(namespace, name)
+
+    async def _follow(self, reader: Reader, apply: Callable[..., bool]) -> NoReturn:
+        while True:
+            deliveries = await self._patiently(lambda: reader.poll(timeout=_POLL))
+            if any([apply(delivery) for delivery in deliveries]):  # noqa: C419 - every one is applied
+                self._notice()
+
+    def _notice(self) -> None:
+        self._changed = True
+        self._wake.set()
+
+    # ------------------------------------------------------------------ cycles
+
+    async def _cycles(self, producer: TransactionalProducer) -> NoReturn:
+        self._wake.set()
+        while True:
+            await self._wake.wait()
+            await self._clock.sleep(self._settings.debounce)
+            self._wake.clear()
+            while await self._once(producer):
+                await self._clock.sleep(0)
+
+    async def _once(self, producer: TransactionalProducer) -> bool:
+        """Decide and publish; say whether there is more to decide at once."""
+        started, now = self._clock.monotonic(), self._clock.now()
+        outcome = decide(self.model, now, limit=self._settings.cycle_gangs)
+        self._cycle += 1
+        self._metrics.cycle.labels(self.name).observe(self._clock.monotonic() - started)
+        if outcome.wake_at is not None:
+            self._wake_in((outcome.wake_at - now).total_seconds())
+        if outcome.decisions:
+            self._changed = True
+            await self._publish(producer, outcome.decisions)
+        self._measure()
+        return outcome.unfinished
+
+    async def _publish(self, producer: TransactionalProducer, decisions: list[Decision]) -> None:
+        """Publish decisions with the offsets of what they answer, in one transaction."""
+        started = self._clock.monotonic()
+        began = decisions[0].decided_at
+        context = TraceContext(
+            hashed_id(16, "cycle", self._ids()), hashed_id(8, "cycle", self.name, self._cycle)
+        )
+        events = [event_of(one, self.name, self._cycle, format_traceparent(context)) for one in decisions]
+        published = self._clock.now()
+        records = [
+            decision_record(event, one.traceparent, published)
+            for one, event in zip(decisions, events, strict=True)
+        ]
+        offsets = dict(self._offsets)
+        await self._patiently(lambda: _transact(producer, records, offsets))
+        self._metrics.publish.labels(self.name).observe(self._clock.monotonic() - started)
+        self._metrics.decisions.labels(self.name).inc(len(decisions))
+        self._metrics.pods.labels(self.name).inc(sum(len(one.rows) for one in decisions))
+        for one, event in zip(decisions, events, strict=True):
+            reason = self._reporter.reason_of((one.namespace, one.name))
+            for span in decision_spans(one, event, published, reason):
+                self._telemetry.emit(span)
+        self._telemetry.emit(
+            FinishedSpan(
+                context.trace_id,
+                context.span_id,
+                None,
+                "cycle",
+                "scheduler",
+                began,
+                self._clock.now(),
+                {"pumice.pool": self.name, "pumice.cycle": self._cycle, "pumice.decisions": len(decisions)},
+            )
+        )
+
+    def _wake_in(self, seconds: float) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = asyncio.create_task(self._ring(seconds))
+
+    async def _ring(self, seconds: float) -> None:
+        await self._clock.sleep(max(0.0, seconds))
+        self._wake.set()
+
+    # ------------------------------------------------------------------ reports
+
+    async def _reports(self) -> NoReturn:
+        """Tell what changed about those that wait, now and then, beside the cycles."""
+        while True:
+            if self._changed:
+                self._changed = False
+                await self._report()
+            await self._clock.sleep(self._settings.report_pause)
+
+    async def _report(self) -> None:
+        self._reporter.begin()
+        while (reports := self._reporter.some(self._clock.now(), self._settings.report_slice)) is not None:
+            records = [report_record(report, self.name, self._ids()) for report in reports]
+            await self._send(records)
+            self._metrics.reports.labels(self.name).inc(len(records))
+            await self._clock.sleep(0)
+        await self._send([report_end(key) for key in self._reporter.ended()])
+
+    async def _send(self, records: list[Record]) -> None:
+        if records:
+            await self._patiently(lambda: self._log.producer.send_many(records))
+
+    def _measure(self) -> None:
+        model, metrics = self.model, self._metrics
+        metrics.waiting.labels(self.name).set(len(model.unplaced))
+        metrics.in_flight.labels(self.name).set(len(model.flights))
+        metrics.nodes.labels(self.name).set(model.nodes.count)
+        metrics.given_up.labels(self.name).set(model.given_up)
+
+    async def _patiently(self, action: Callable[[], Awaitable[T]]) -> T:
+        """Do it, again and again while the log is away."""
+        wait = _FIRST_RETRY
+        while True:
+            try:
+                result = await action()
+            except Unavailable as error:
+                self._outage.away(error)
+                self._health.waits("log", str(error))
+                await self._clock.sleep(wait)
+                wait = min(2 * wait, _LAST_RETRY)
+            else:
+                if self._outage.ongoing:
+                    self._outage.back()
+                    self._health.ok("log")
+                return result
+
+
+async def _transact(
+    producer: TransactionalProducer, records: list[Record], offsets: dict[TopicPartition, int]
+) -> None:
+    """Publish all or nothing. A commit whose answer was lost is repeated: a decision may come twice."""
+    async with producer.transaction() as transaction:
+        for record in records:
+            await transaction.send(record)
+        if offsets:
+            await transaction.commit_offsets(GROUP, offsets)

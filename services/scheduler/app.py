@@ -1,0 +1,156 @@
+"""The scheduler's composition root, and which pools this process schedules.
+
+A pool belongs to the process that owns the partition of ``podgroup-ready`` to which the pool's name maps.
+Each pool has its own model, readers and transactional producer, and its own tasks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from services.scheduler.adapters.metrics import Metrics
+from services.scheduler.adapters.pool import GROUP, Pool
+from services.scheduler.settings import SchedulerSettings
+from shared.clock import Clock
+from shared.errors import ContractError, Fenced, Unavailable
+from shared.events import topics
+from shared.events.codec import decode
+from shared.events.consuming import dead_letter_record
+from shared.events.contracts import GangReady
+from shared.log.core.partitioner import partition_for
+from shared.log.port import Consumer, Delivery, EventLog, TopicPartition
+from shared.service import Health, Ids
+from shared.telemetry.telemetry import Telemetry
+
+_PAUSE: Final = 0.2
+_POLL: Final = 1.0
+
+
+class Scheduler:
+    """The running scheduler."""
+
+    name = "scheduler"
+
+    def __init__(
+        self, settings: SchedulerSettings, *, clock: Clock, log: EventLog, ids: Ids, telemetry: Telemetry
+    ) -> None:
+        self.health = Health()
+        self.pools: dict[str, Pool] = {}
+        self._settings = settings
+        self._clock = clock
+        self._log = log
+        self._ids = ids
+        self._telemetry = telemetry
+        self._metrics = Metrics(telemetry.registry)
+        self._known = set(settings.pools)
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._partitions = 0
+        self._assigned: frozenset[int] = frozenset()
+        self._lost = asyncio.Event()
+        self._tasks: asyncio.TaskGroup | None = None
+
+    async def run(self) -> None:
+        """Schedule until cancelled. Raises Fenced when another process took over a pool."""
+        self.health.waits("start", "joining the group")
+        self._partitions = await self._log.partitions(topics.PODGROUP_READY)
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            consumer = await self._log.consume(
+                GROUP, [topics.PODGROUP_READY], on_assigned=self._on_assigned, on_revoked=self._on_revoked
+            )
+            try:
+                self.health.ok("start")
+                await self._consume(consumer)
+            finally:
+                await consumer.close()
+
+    # ------------------------------------------------------------------ pools
+
+    async def _on_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+        self._assigned |= {where.partition for where in partitions}
+        for name in sorted(self._known):
+            self._take(name)
+
+    async def _on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+        lost = {where.partition for where in partitions}
+        self._assigned -= lost
+        for name in [name for name in self._running if self._partition(name) in lost]:
+            await self._leave(name)
+
+    def _partition(self, pool: str) -> int:
+        return partition_for(pool.encode(), self._partitions)
+
+    def _see(self, name: str) -> None:
+        """Note that a pool exists."""
+        if name not in self._known:
+            self._known.add(name)
+            self._take(name)
+
+    def _take(self, name: str) -> None:
+        """Schedule a pool if it is ours."""
+        if self._tasks is None or name in self._running or self._partition(name) not in self._assigned:
+            return
+        pool = self.pools[name] = Pool(
+            name,
+            settings=self._settings,
+            clock=self._clock,
+            log=self._log,
+            ids=self._ids,
+            telemetry=self._telemetry,
+            metrics=self._metrics,
+            health=self.health,
+            on_pool=self._see,
+        )
+        self._running[name] = self._tasks.create_task(self._guard(pool))
+
+    async def _guard(self, pool: Pool) -> None:
+        try:
+            await pool.run()
+        except* Fenced:
+            message = f"another scheduler has taken over node pool {pool.name}"
+            raise Fenced(message) from None
+
+    async def _leave(self, name: str) -> None:
+        task = self._running.pop(name)
+        self.pools.pop(name, None)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    # ------------------------------------------------------------------ podgroup-ready
+
+    async def _consume(self, consumer: Consumer) -> None:
+        outage = self._telemetry.outage("the log", self._clock)
+        while True:
+            try:
+                deliveries = await consumer.poll(timeout=_POLL)
+            except Unavailable as error:
+                outage.away(error)
+                await self._clock.sleep(_PAUSE)
+                continue
+            outage.back()
+            for delivery in deliveries:
+                await self._accept(delivery)
+
+    async def _accept(self, delivery: Delivery) -> None:
+        try:
+            envelope = decode(delivery)
+            event = envelope.data
+        except ContractError as error:
+            record = dead_letter_record(delivery, error, self.name)
+            self._telemetry.log.warning("dead letter: %s", error, extra={"topic": delivery.topic})
+            await self._log.producer.send(record)
+            return
+        if not isinstance(event, GangReady):
+            return
+        self._see(event.gang.pool)
+        pool = self.pools.get(event.gang.pool)
+        if pool is not None:
+            pool.ready(event.gang, envelope.traceparent, delivery.where, delivery.offset)
+
+
+def build(
+    settings: SchedulerSettings, *, clock: Clock, log: EventLog, ids: Ids, telemetry: Telemetry
+) -> Scheduler:
+    """Put a scheduler together; it needs no cluster."""
+    return Scheduler(settings, clock=clock, log=log, ids=ids, telemetry=telemetry)

@@ -1,0 +1,249 @@
+"""A cycle: order the queues and their gangs, place what fits, note what stops the rest.
+
+``decide(model, now)`` is total and deterministic: it depends on the model's contents and ``now``, not on
+the order in which the contents arrived. First every waiting minimum is tried, in order; then, when all
+were tried, members beyond the minimum take what room is left. A gang placed in this cycle gets its
+surplus in the same decision.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from services.scheduler.core.decisions import Decision, Flight, Outcome
+from services.scheduler.core.gangs import Gang, Member, OrderKey, Pick, by_shape
+from services.scheduler.core.index import Taken
+from services.scheduler.core.lanes import START, Behind, Lane, NoQuota, NoRoom, NotOpen, Scarce, Stop
+from services.scheduler.core.model import Model
+from services.scheduler.core.plan import Plan
+from services.scheduler.core.queues import Queue
+from services.scheduler.core.settle import settle
+from services.scheduler.core.shapes import Shape
+from services.scheduler.core.turns import Turns
+
+
+def decide(model: Model, now: datetime, *, limit: int | None = None) -> Outcome:
+    """Decide about all that wait, or about the first ``limit`` gangs (the rest with the next call)."""
+    resend = settle(model, now)
+    cycle = _Cycle(model, now)
+    finished = cycle.start_gangs(limit)
+    if finished:
+        cycle.add_surplus()
+    wake = [
+        at for at in (model.retries.next(), model.waiting.timers.next(), model.flight_timers.next()) if at
+    ]
+    return Outcome(
+        [*resend, *cycle.launch()], not finished, datetime.fromtimestamp(min(wake), UTC) if wake else None
+    )
+
+
+@dataclass(slots=True, eq=False)
+class _Draft:
+    """A decision being made."""
+
+    gang: Gang
+    flight: Flight
+    more: list[Pick] = field(default_factory=list[Pick])
+
+
+class _Cycle:
+    def __init__(self, model: Model, now: datetime) -> None:
+        self.model = model
+        self.now = now
+        self._plan = Plan(model)
+        self._drafts: dict[Gang, _Draft] = {}
+
+    # ------------------------------------------------------------------ minimums
+
+    def start_gangs(self, limit: int | None) -> bool:
+        """Try the gangs below their minimum; False when ``limit`` ended it."""
+        turns = Turns(self.model, surplus=False)
+        left = limit
+        while (turn := turns.next()) is not None:
+            if left is not None:
+                if left == 0:
+                    return False
+                left -= 1
+            self.model.work.gangs += 1
+            self._start(*turn)
+            turns.put(turn[0])
+        return True
+
+    def add_surplus(self) -> None:
+        """Give what is left to members beyond the minimum."""
+        turns = Turns(self.model, surplus=True)
+        while (turn := turns.next()) is not None:
+            self.model.work.gangs += 1
+            self._extend(*turn)
+            turns.put(turn[0])
+        for draft in list(self._drafts.values()):
+            if draft.more:
+                self._place_more(draft.gang, draft.gang.order_key(), draft.more)
+
+    def _start(self, lane: Lane, gang: Gang, key: OrderKey) -> None:
+        stop = self._obstacle(lane, key)
+        taken: list[tuple[Shape, Taken]] = []
+        if stop is None:
+            taken, stop = self._place(lane)
+        if stop is not None:
+            self.model.waiting.stop(lane, stop)
+            self._hold(lane, stop)
+            return
+        self._book(gang, gang.needs.must, taken)
+
+    def _obstacle(self, lane: Lane, key: OrderKey) -> Stop | None:
+        """Return what forbids a trial."""
+        _, kind, queued, _ = lane.signature
+        if kind == START and not queued and not lane.queue.takes_new:
+            return NotOpen()
+        over = self.model.queues.over(lane.queue, lane.total)
+        if over is not None:
+            return NoQuota(over[0], over[1], lane.total[over[1]])
+        shapes = (shape for shape, _ in lane.shapes)
+        holder = self.model.waiting.holder_of(lane.queue, shapes, key, self.model.policy, self.now)
+        return None if holder is None else Behind(holder)
+
+    def _place(self, lane: Lane) -> tuple[list[tuple[Shape, Taken]], Stop | None]:
+        """Place every shape of a gang or none, the one with the least room to spare first."""
+        model = self.model
+        spare: list[tuple[int, int, Shape, int]] = []
+        for number, (shape, count) in enumerate(lane.shapes):
+            fits = model.index(shape).total
+            if fits < count:
+                return [], NoRoom(shape, count, fits)
+            spare.append((fits - count, number, shape, count))
+        with self._plan.attempt() as trial:
+            for _, _, shape, count in sorted(spare, key=lambda item: item[:2]):
+                if not trial.place(shape, count):
+                    return [], NoRoom(shape, count, trial.fits(shape), together=True)
+            return trial.commit(), None
+
+    def _hold(self, lane: Lane, stop: Stop) -> None:
+        """Keep later gangs off what this one lacks, if it could ever have it and not for too long."""
+        scarce: Scarce
+        match stop:
+            case NoRoom(shape=shape):
+                if any(self.model.index(shape).potential() < count for shape, count in lane.shapes):
+                    return
+                scarce = ("room", shape.number, "")
+            case NoQuota(level=level, column=column, asked=asked):
+                if dict(level.capability or ()).get(column, 0) < asked:
+                    return
+                scarce = ("quota", column, level.name)
+            case _:
+                return
+        until = lane.held_until(self.model.policy.hold.total_seconds())
+        if until > self.now.timestamp():
+            self.model.waiting.hold(lane, scarce, until)
+
+    # ------------------------------------------------------------------ surplus
+
+    def _extend(self, lane: Lane, gang: Gang, key: OrderKey) -> None:
+        stop = self._place_more(gang, key, gang.needs.more)
+        if stop is not None:
+            self.model.waiting.stop(lane, stop)
+
+    def _place_more(self, gang: Gang, key: OrderKey, picks: list[Pick]) -> Stop | None:
+        """Place as many as fit; return what stopped the rest."""
+        model = self.model
+        queue = model.queues.get(gang.contract.queue)
+        stop: Stop | None = None
+        chosen: list[Pick] = []
+        taken: list[tuple[Shape, Taken]] = []
+        for shape, group in by_shape(picks).items():
+            wanted = sum(len(pick.members) for pick in group)
+            holder = model.waiting.holder_of(queue, (shape,), key, model.policy, self.now)
+            if holder is not None:
+                stop = Behind(holder)
+                continue
+            allowed, bound = model.queues.room(queue, shape.amounts, wanted)
+            index = model.index(shape)
+            count = min(allowed, index.total)
+            if count < wanted:
+                stop = NoRoom(shape, 1, 0) if index.total == count or bound is None else NoQuota(*bound, 1)
+            if count:
+                taken.append((shape, index.take(count)))
+                chosen += _first(group, count)
+                self._charge_queue(queue, shape, count)
+        if chosen:
+            self._book(gang, chosen, taken, charged=True)
+        return stop
+
+    # ------------------------------------------------------------------ booking
+
+    def _charge_queue(self, queue: Queue, shape: Shape, count: int) -> None:
+        self.model.queues.charge(queue, shape.amounts, count)
+
+    def _book(
+        self, gang: Gang, picks: list[Pick], taken: list[tuple[Shape, Taken]], *, charged: bool = False
+    ) -> None:
+        """Write the chosen places into the gang's decision."""
+        model = self.model
+        queue = model.queues.get(gang.contract.queue)
+        draft = self._drafts.get(gang)
+        if draft is None:
+            more = [] if charged else gang.needs.more
+            draft = self._drafts[gang] = _Draft(gang, Flight(self._decision(gang), queue), more)
+            model.waiting.leave(gang)
+            model.unplaced.pop(gang, None)
+        groups = by_shape(picks)
+        names, holders = model.nodes.names, model.nodes.holders
+        rows, pods = draft.flight.decision.rows, draft.flight.pods
+        for shape, (slots, counts) in taken:
+            if not charged:
+                self._charge_queue(queue, shape, sum(counts))
+            places: list[int] = []
+            for slot, count in zip(slots, counts, strict=True):
+                holders[slot] += count
+                places += [slot] * count
+            at = 0
+            for pick in groups[shape]:
+                task = gang.tasks[pick.task]
+                states = task.states
+                for member in pick.members:
+                    slot = places[at]
+                    at += 1
+                    name = task.names[member]
+                    pod = gang.pods.get(name)
+                    rows.append((name, task.name, names[slot], None if pod is None else pod.uid))
+                    pods[name] = (slot, shape)
+                    states[member] = Member.FLYING
+                task.counting += len(pick.members)
+        model.dirty[gang] = None
+
+    def _decision(self, gang: Gang) -> Decision:
+        contract = gang.contract
+        gang.decided = max(gang.decided + 1, int(self.now.timestamp() * 1000))
+        decision = Decision(
+            f"{self.model.pool}/{contract.uid}/{contract.generation}/{gang.decided}",
+            contract.namespace,
+            contract.name,
+            contract.uid,
+            contract.generation,
+            gang.pending,
+            gang.minimum,
+            [],
+            self.now,
+            contract.ready_since,
+            gang.traceparent,
+        )
+        gang.enqueued = True
+        return decision
+
+    def launch(self) -> list[Decision]:
+        """Put the drafts in flight and return them."""
+        for draft in self._drafts.values():
+            self.model.launch(draft.flight, self.now)
+        return [draft.flight.decision for draft in self._drafts.values()]
+
+
+def _first(picks: list[Pick], count: int) -> list[Pick]:
+    """Return the first ``count`` members of picks."""
+    chosen: list[Pick] = []
+    for pick in picks:
+        part = pick.members[:count]
+        if part:
+            chosen.append(Pick(pick.shape, pick.task, part))
+        count -= len(part)
+    return chosen

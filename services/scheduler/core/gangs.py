@@ -1,0 +1,234 @@
+"""A gang as the scheduler keeps it: its members, what they are doing, and what it still needs.
+
+A member is a candidate for placing when its pod exists unbound, or when the gang was not queued yet:
+then the pods are made by carrying the decision out. Bound and succeeded members, and those of a
+decision in flight, count towards the minimum; failed ones and those being deleted do not, nor do pods
+of another generation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from services.scheduler.core.pods import Pod
+from services.scheduler.core.shapes import Shape, Shapes
+from shared.events.contracts import Gang as GangContract
+
+if TYPE_CHECKING:
+    from services.scheduler.core.lanes import Lane
+
+Key = tuple[str, str]
+"""namespace, name"""
+OrderKey = tuple[int, int, float, str, str, str]
+"""(0 repair, 1 start, 2 surplus), falling priority, age, namespace, name, UID: a total order."""
+
+
+class Member(IntEnum):
+    """What a member is doing."""
+
+    ABSENT = 0
+    """No pod, or a failed one."""
+    UNBOUND = 1
+    GATED = 2
+    LEAVING = 3
+    FLYING = 4
+    """In a decision that is not seen in the state yet. From here on members count."""
+    HELD = 5
+    DONE = 6
+
+
+@dataclass(slots=True)
+class Task:
+    """Members of one template; ``states[i]`` is that of ``names[i]``."""
+
+    name: str
+    shape: Shape
+    names: tuple[str, ...]
+    minimum: int
+    states: bytearray
+    counting: int = 0
+    gated: bool = False
+    """Its template has scheduling gates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """Members of one task and one shape to be placed; numbers are positions in the task."""
+
+    shape: Shape
+    task: int
+    members: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a gang lacks: ``must`` all together, then any of ``more``; ``short`` members are missing."""
+
+    must: list[Pick]
+    more: list[Pick]
+    short: int = 0
+    gated: int = 0
+
+
+NOTHING = Needs([], [])
+
+
+@dataclass(slots=True, eq=False)
+class Gang:
+    """One generation of a gang."""
+
+    contract: GangContract
+    tasks: list[Task]
+    minimum: int
+    strict_tasks: bool
+    """Minimums of tasks bind, too: as in Volcano only when the gang's minimum covers their sum."""
+    phase: str = ""
+    """The PodGroup's, empty while it was not seen."""
+    confirmed: bool = False
+    """Its PodGroup was seen."""
+    enqueued: bool = False
+    """A decision that queues it is in flight or was applied."""
+    pods: dict[str, Pod] = field(default_factory=dict[str, Pod])
+    positions: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    needs: Needs = NOTHING
+    order: OrderKey = (1, 0, 0.0, "", "", "")
+    """Its place among the gangs of its queue, as of the last assessment."""
+    lane: Lane | None = None
+    ticket: int = 0
+    wanted: Mapping[int, int] = field(default_factory=dict[int, int])
+    """What it asks for and does not have, as counted in its queue."""
+    failures: int = 0
+    not_before: datetime | None = None
+    decided: int = 0
+    """Number in the identifier of its last decision."""
+    traceparent: str | None = None
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name."""
+        return self.contract.namespace, self.contract.name
+
+    @property
+    def pending(self) -> bool:
+        """Not queued yet: it may be decided before its pods exist."""
+        return self.phase in ("", "Pending") and not self.enqueued
+
+    @property
+    def counting(self) -> int:
+        """Members that count towards the minimum."""
+        return sum(task.counting for task in self.tasks)
+
+    def order_key(self) -> OrderKey:
+        """Work out its place among the gangs of its queue."""
+        contract = self.contract
+        first = 2 if not self.needs.must else 0 if self.started else 1
+        since = contract.ready_since.timestamp()
+        return first, -contract.priority, since, contract.namespace, contract.name, contract.uid
+
+    @property
+    def started(self) -> bool:
+        """Some of its members hold room: when it is below its minimum it lost others."""
+        return self.phase == "Running" or any(Member.HELD in task.states for task in self.tasks)
+
+    def set_state(self, name: str, state: Member) -> None:
+        """Note what a member is doing; names of nobody's are ignored."""
+        at = self.position(name)
+        if at is None:
+            return
+        task = self.tasks[at[0]]
+        before = task.states[at[1]]
+        if state == Member.ABSENT and task.gated:
+            state = Member.GATED
+        task.states[at[1]] = state
+        task.counting += (state >= Member.FLYING) - (before >= Member.FLYING)
+
+    def position(self, name: str) -> tuple[int, int] | None:
+        """Return (task, number) of a member."""
+        if not self.positions:
+            self.positions.update(
+                (name, (task, number))
+                for task, content in enumerate(self.tasks)
+                for number, name in enumerate(content.names)
+            )
+        return self.positions.get(name)
+
+    def assess(self) -> Needs:
+        """Work out what the gang needs now."""
+        if self.phase == "Completed":
+            return NOTHING
+        candidates = [self._candidates(task) for task in self.tasks]
+        must: list[list[int]] = []
+        short = 0
+        for task, free in zip(self.tasks, candidates, strict=True):
+            lacks = max(0, task.minimum - task.counting) if self.strict_tasks else 0
+            must.append(free[:lacks])
+            short += max(0, lacks - len(free))
+        lacks = max(0, self._first_minimum() - self.counting - sum(map(len, must)))
+        for taken, free in zip(must, candidates, strict=True):
+            extra = free[len(taken) : len(taken) + lacks]
+            taken.extend(extra)
+            lacks -= len(extra)
+        more = [free[len(taken) :] for taken, free in zip(must, candidates, strict=True)]
+        gated = sum(task.states.count(Member.GATED) for task in self.tasks)
+        return Needs(self._picks(must), self._picks(more), max(short, lacks), gated)
+
+    def _first_minimum(self) -> int:
+        """A gang without a minimum is queued with its first pod."""
+        return (
+            max(self.minimum, 1) if self.pending and any(task.names for task in self.tasks) else self.minimum
+        )
+
+    def _candidates(self, task: Task) -> list[int]:
+        states = task.states
+        if not self.pending:
+            if Member.UNBOUND not in states:
+                return []
+            return [number for number, state in enumerate(states) if state == Member.UNBOUND]
+        if not any(states):
+            return list(range(len(states)))
+        return [number for number, state in enumerate(states) if state <= Member.UNBOUND]
+
+    def _picks(self, chosen: list[list[int]]) -> list[Pick]:
+        picks: list[Pick] = []
+        for number, members in enumerate(chosen):
+            if not members:
+                continue
+            task = self.tasks[number]
+            if not self.pods:
+                picks.append(Pick(task.shape, number, members))
+                continue
+            by_shape: dict[Shape, list[int]] = {}
+            for member in members:
+                pod = self.pods.get(task.names[member])
+                by_shape.setdefault(task.shape if pod is None else pod.shape, []).append(member)
+            picks.extend(Pick(shape, number, some) for shape, some in by_shape.items())
+        return picks
+
+
+def make_gang(contract: GangContract, shapes: Shapes) -> Gang:
+    """Return the gang of a contract, no member placed."""
+    tasks = [
+        Task(
+            task.name,
+            shapes.intern(task.shape),
+            tuple(member.pod for member in task.members),
+            task.minimum,
+            bytearray([Member.GATED if task.shape.scheduling_gated else Member.ABSENT]) * len(task.members),
+            gated=task.shape.scheduling_gated,
+        )
+        for task in contract.tasks
+    ]
+    least = sum(task.minimum for task in contract.tasks)
+    return Gang(contract, tasks, contract.min_member, strict_tasks=contract.min_member >= least)
+
+
+def by_shape(picks: Iterable[Pick]) -> dict[Shape, list[Pick]]:
+    """Group picks of the same shape, in order of first appearance."""
+    groups: dict[Shape, list[Pick]] = {}
+    for pick in picks:
+        groups.setdefault(pick.shape, []).append(pick)
+    return groups

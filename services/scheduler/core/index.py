@@ -1,0 +1,274 @@
+"""For one shape: how many of its pods fit on each node, their sum, and the best nodes in order.
+
+Order. Better score first, then the node's name: a total order that does not depend on when nodes
+arrived. Volcano's binpack raises a node's score with every pod put on it, so the node that got a
+pod stays the best until it is full: filling whole nodes in this order gives exactly what placing pod
+after pod gives (rounding keeps the order too, since every step of the formula is monotone). Only
+where binpack counts none of the shape's resources do scores stay equal, and then the name keeps the order.
+
+Repair. The index is built by one pass over all nodes, and keeps the best ``_AHEAD`` of them, sorted:
+the *row*. A node changed since (its version is newer than the build) is stale in the row and, if it is
+good enough to belong there, is pushed on a *heap*; an entry of the heap is stale when the node's
+version is not the entry's. Nodes behind the row's *end* are left alone: when row and heap are used up,
+the next pass finds them. So a placement costs what it uses, and a change of a node costs one entry.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import Final
+
+import numpy as np
+
+from services.scheduler.core.columns import FloatArray, IntArray, SlotArray
+from services.scheduler.core.nodes import Nodes
+from services.scheduler.core.policy import Policy
+from services.scheduler.core.shapes import Shape
+from services.scheduler.core.work import Work
+
+_AHEAD: Final = 1024
+"""Length of the row: long enough that passes are rare, short enough to be sorted in microseconds."""
+_SMALL: Final = 12
+"""Up to so many changed nodes, scalars are faster than arrays (measured)."""
+
+Taken = tuple[list[int], list[int]]
+"""Distinct slots, and how many pods on each."""
+
+
+class ShapeIndex:
+    """Fit and order of nodes for one shape, kept up to date from the log of changes."""
+
+    def __init__(self, shape: Shape, nodes: Nodes, policy: Policy, work: Work) -> None:
+        self.shape = shape
+        self.total = 0
+        """How many pods of this shape fit now, over all nodes."""
+        self._nodes = nodes
+        self._work = work
+        self._policy = policy
+        names = nodes.resources.names
+        weighed = [
+            (column, amount, policy.resource_weight(names[column])) for column, amount in shape.amounts
+        ]
+        self._weighed = [item for item in weighed if item[2] > 0]
+        self._weight_sum = sum(weight for _, _, weight in self._weighed) or 1.0
+        self._scale = 100.0 * policy.binpack_weight
+        self._fit: IntArray = np.zeros(0, np.int64)
+        self._row: list[int] = []
+        self._row_scores: list[float] = []
+        self._position = 0
+        self._complete = True
+        self._end = (0.0, "")
+        self._heap: list[tuple[float, str, int, int]] = []
+        self._built = 0
+        self._seen = -1
+        self._epoch = -1
+        self._potential = 0
+        self._potential_of = -1
+
+    def refresh(self) -> None:
+        """Take in what changed since the last call."""
+        nodes = self._nodes
+        end = nodes.log.end
+        if self._seen == end:
+            return
+        self.shape.rules.refresh()
+        changed = nodes.log.since(self._seen) if self._seen >= 0 else None
+        if changed is None or self._epoch != self.shape.rules.epoch or self._fit.size != nodes.exists.size:
+            self._build()
+            return
+        slots = list(dict.fromkeys(changed))
+        if len(slots) * 4 > nodes.count + 256 or len(self._heap) > 4 * _AHEAD:
+            self._build()
+        elif len(slots) <= _SMALL:
+            for slot in slots:
+                self._repair(slot, self._fit_on(slot))
+        else:
+            self._repair_many(slots)
+        self._seen = end
+
+    def fit_on(self, slot: int) -> int:
+        """Return how many pods fit on a node, as of the last refresh."""
+        return self._fit.item(slot)
+
+    def potential(self) -> int:
+        """Return how many pods the nodes would hold if they were empty."""
+        nodes = self._nodes
+        if self._potential_of != nodes.capacity_version:
+            slots = np.flatnonzero(self.shape.rules.allowed)
+            fits = [nodes.allocatable[column][slots] // amount for column, amount in self.shape.amounts]
+            self._potential = int(np.minimum.reduce(fits).sum())
+            self._potential_of = nodes.capacity_version
+            self._work.passes += 1
+        return self._potential
+
+    def take(self, need: int) -> Taken:
+        """Choose room for ``need`` pods (at most ``total``) and charge it. The index stays refreshed."""
+        slots: list[int] = []
+        counts: list[int] = []
+        while need > 0:
+            first = len(slots)
+            left = self._walk(need, slots, counts)
+            self._charge(slots[first:], counts[first:])
+            need = left
+            if need:
+                self._build()
+        return slots, counts
+
+    # ------------------------------------------------------------------ choosing
+
+    def _walk(self, need: int, slots: list[int], counts: list[int]) -> int:
+        """Take from row and heap in order; return what is left to take when both are used up."""
+        version, names, fit = self._nodes.version, self._nodes.names, self._fit
+        row, scores, heap, built = self._row, self._row_scores, self._heap, self._built
+        position, length = self._position, len(self._row)
+        while need > 0:
+            while position < length and version[row[position]] > built:
+                position += 1
+            while heap and version[heap[0][2]] != heap[0][3]:
+                heappop(heap)
+            if position < length:
+                slot = row[position]
+                if heap and heap[0][:2] < (-scores[position], names[slot]):
+                    slot = heappop(heap)[2]
+                else:
+                    position += 1
+            elif heap:
+                slot = heappop(heap)[2]
+            else:
+                break
+            count = min(fit.item(slot), need)
+            slots.append(slot)
+            counts.append(count)
+            need -= count
+        self._position = position
+        self._work.nodes += len(slots)
+        return need
+
+    def _charge(self, slots: list[int], counts: list[int]) -> None:
+        """Charge the nodes and repair this index at once: all but the last node are full now."""
+        if not slots:
+            return
+        nodes = self._nodes
+        nodes.place(self.shape.amounts, slots, counts)
+        last = slots[-1]
+        left = self._fit.item(last) - counts[-1]
+        self.total -= sum(counts)
+        if len(slots) <= _SMALL:
+            for slot in slots:
+                self._fit[slot] = 0
+        else:
+            self._fit[slots] = 0
+        self._seen = nodes.log.end
+        if left:
+            self._fit[last] = left
+            self._push(last, self._score_of(last))
+
+    # ------------------------------------------------------------------ repairing
+
+    def _repair(self, slot: int, fits: int) -> None:
+        self._work.nodes += 1
+        self.total += fits - self._fit.item(slot)
+        self._fit[slot] = fits
+        if fits:
+            self._push(slot, self._score_of(slot))
+
+    def _repair_many(self, slots: list[int]) -> None:
+        self._work.nodes += len(slots)
+        where = np.array(slots, np.intp)
+        fits = self._fits(where)
+        self.total += int((fits - self._fit[where]).sum())
+        self._fit[where] = fits
+        room = where[fits > 0]
+        for slot, score in zip(room.tolist(), self._scores(room).tolist(), strict=True):
+            self._push(slot, score)
+
+    def _push(self, slot: int, score: float) -> None:
+        """Put a changed node on the heap unless it belongs behind the row's end."""
+        name = self._nodes.names[slot]
+        if self._complete or (-score, name) <= self._end:
+            heappush(self._heap, (-score, name, slot, self._nodes.version[slot]))
+
+    def _build(self) -> None:
+        """Look at every node once."""
+        nodes = self._nodes
+        self.shape.rules.refresh()
+        self._work.passes += 1
+        order = nodes.by_name()
+        candidates = order[self.shape.rules.allowed[order]]
+        fits = self._fits(candidates)
+        self._fit = np.zeros(nodes.exists.size, np.int64)
+        self._fit[candidates] = fits
+        self.total = int(fits.sum())
+        room = candidates[fits > 0]
+        self._set_row(room, self._scores(room))
+        self._heap = []
+        self._position = 0
+        self._built = self._seen = nodes.log.end
+        self._epoch = self.shape.rules.epoch
+
+    def _set_row(self, room: SlotArray, scores: FloatArray) -> None:
+        """Sort the best nodes; ``room`` is in order of names, so a stable sort breaks ties by name."""
+        self._complete = room.size <= _AHEAD
+        if not self._complete:
+            bound = np.partition(scores, room.size - _AHEAD)[room.size - _AHEAD]
+            best = np.flatnonzero(scores > bound)
+            ties = np.flatnonzero(scores == bound)[: _AHEAD - best.size]
+            kept = np.concatenate((best[np.argsort(-scores[best], kind="stable")], ties))
+        else:
+            kept = np.argsort(-scores, kind="stable")
+        self._row = room[kept].tolist()
+        self._row_scores = scores[kept].tolist()
+        if not self._complete:
+            self._end = (-self._row_scores[-1], self._nodes.names[self._row[-1]])
+
+    # ------------------------------------------------------------------ formulas, scalar and vector
+
+    def _fit_on(self, slot: int) -> int:
+        nodes = self._nodes
+        if nodes.over.item(slot) or not self.shape.rules.allowed.item(slot):
+            return 0
+        allocatable, used = nodes.allocatable, nodes.used
+        fits = min(
+            (allocatable.item(column, slot) - used.item(column, slot)) // amount
+            for column, amount in self.shape.amounts
+        )
+        return max(fits, 0)
+
+    def _fits(self, slots: SlotArray) -> IntArray:
+        nodes = self._nodes
+        fits: IntArray | None = None
+        for column, amount in self.shape.amounts:
+            room = (nodes.allocatable[column][slots] - nodes.used[column][slots]) // amount
+            fits = room if fits is None else np.minimum(fits, room, out=fits)
+        assert fits is not None  # noqa: S101 - every shape takes the place of one pod
+        np.maximum(fits, 0, out=fits)
+        fits[nodes.over[slots] | ~self.shape.rules.allowed[slots]] = 0
+        return fits
+
+    def _score_of(self, slot: int) -> float:
+        """The same operations in the same order as ``_scores``: equal to the last bit."""
+        allocatable, used = self._nodes.allocatable, self._nodes.used
+        packed = 0.0
+        for column, amount, weight in self._weighed:
+            packed += weight * ((used.item(column, slot) + amount) / allocatable.item(column, slot))
+        score = packed / self._weight_sum * self._scale
+        if self._plain:
+            return score
+        wish = self.shape.rules.preference(np.array([slot]), *self._wishes)
+        return score + (wish if isinstance(wish, float) else wish.item())
+
+    def _scores(self, slots: SlotArray) -> FloatArray:
+        nodes = self._nodes
+        packed = np.zeros(slots.size)
+        for column, amount, weight in self._weighed:
+            packed += weight * ((nodes.used[column][slots] + amount) / nodes.allocatable[column][slots])
+        score = packed / self._weight_sum * self._scale
+        return score if self._plain else score + self.shape.rules.preference(slots, *self._wishes)
+
+    @property
+    def _plain(self) -> bool:
+        return self.shape.rules.indifferent
+
+    @property
+    def _wishes(self) -> tuple[float, float]:
+        return self._policy.node_affinity_weight, self._policy.taint_weight

@@ -1,0 +1,133 @@
+"""Lanes: waiting gangs with the same needs in the same queue, and why they are not tried.
+
+If the head of a lane does not fit, none of it does: ten thousand identical gangs cost one trial, and
+none at all until what stopped them grows. A stopped lane may *hold* what it lacks: later gangs that
+need the same scarce thing stop *behind* it, instead of taking it piece by piece; gangs that do not
+need it pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from services.scheduler.core.gangs import Gang, OrderKey
+from services.scheduler.core.queues import Queue
+from services.scheduler.core.shapes import Shape
+
+Signature = tuple[str, int, bool, tuple[tuple[int, int], ...]]
+"""Queue, kind (0 repair, 1 start, 2 surplus), was queued already, (shape, count) in order."""
+
+REPAIR, START, SURPLUS = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class NoRoom:
+    """Too few pods of ``shape`` fit: ``fits`` of ``need``.
+
+    ``together``: each of the gang's shapes has room, but not all of them at once.
+    """
+
+    shape: Shape
+    need: int
+    fits: int
+    together: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NoQuota:
+    """The capability of ``level`` would be passed in ``column``."""
+
+    level: Queue
+    column: int
+    asked: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotOpen:
+    """The queue takes no new gangs, or does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """A gang before it needs the same scarce thing."""
+
+    holder: Lane
+
+
+Stop = NoRoom | NoQuota | NotOpen | Behind
+Scarce = tuple[str, int, str]
+"""What a stopped lane lacks: ("room", shape, "") or ("quota", column, queue)."""
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """Gangs of one signature, in order. ``stop`` is None when it is to be tried."""
+
+    signature: Signature
+    queue: Queue
+    shapes: tuple[tuple[Shape, int], ...]
+    counts: dict[int, int] = field(init=False)
+    """Pods that one gang needs, by number of shape; 0 in a lane of surplus."""
+    total: dict[int, int] = field(init=False)
+    """What one gang needs, by column."""
+    stop: Stop | None = None
+    holding: Scarce | None = None
+    followers: dict[Lane, None] = field(default_factory=dict["Lane", None])
+    heap: list[tuple[OrderKey, int, Gang]] = field(default_factory=list[tuple[OrderKey, int, Gang]])
+    size: int = 0
+
+    def __post_init__(self) -> None:
+        self.counts = {shape.number: count for shape, count in self.shapes}
+        self.total = {}
+        for shape, count in self.shapes:
+            for column, amount in shape.amounts:
+                self.total[column] = self.total.get(column, 0) + amount * count
+
+    @property
+    def surplus(self) -> bool:
+        """Its gangs have their minimum."""
+        return self.signature[1] == SURPLUS
+
+    def push(self, gang: Gang, ticket: int) -> bool:
+        """Put a gang in its place; say whether it is the head now."""
+        gang.lane, gang.ticket = self, ticket
+        entry = (gang.order, ticket, gang)
+        heappush(self.heap, entry)
+        self.size += 1
+        return self._top() is entry
+
+    def drop(self, gang: Gang) -> bool:
+        """Take a gang out; say whether it was the head."""
+        top = self._top()
+        gang.lane = None
+        gang.ticket = 0
+        self.size -= 1
+        return top is not None and top[2] is gang
+
+    def head(self) -> tuple[OrderKey, Gang] | None:
+        """Return the first gang and its place."""
+        top = self._top()
+        return None if top is None else (top[0], top[2])
+
+    def members(self) -> list[tuple[OrderKey, Gang]]:
+        """Return all gangs in order."""
+        return [
+            (key, gang)
+            for key, ticket, gang in sorted(self.heap)
+            if gang.lane is self and gang.ticket == ticket
+        ]
+
+    def held_until(self, hold_seconds: float) -> float:
+        """Return the time (POSIX seconds) until which its head holds what it lacks."""
+        top = self._top()
+        return top[0][2] + hold_seconds if top is not None else 0.0
+
+    def _top(self) -> tuple[OrderKey, int, Gang] | None:
+        heap = self.heap
+        while heap:
+            top = heap[0]
+            if top[2].lane is self and top[2].ticket == top[1]:
+                return top
+            heappop(heap)
+        return None

@@ -1,0 +1,462 @@
+"""The scheduler's memory: facts as they arrive, gangs and what they need, decisions in flight.
+
+Every method is an idempotent update: the same event again changes nothing, and events of different
+objects may come in any order. A decision in flight counts on its nodes and in its queue until
+
+- the state shows the pod bound (or ended) in that generation: the pod counts from then on;
+- its result refuses it, or says that this pod was not bound;
+- its result says bound, and the pod is not seen within ``policy.patience`` (it ended meanwhile);
+- no result comes within ``patience``: it is sent again, or dropped when its gang is gone.
+
+So a lost result or state keeps room for a bounded time, and never for ever.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from services.scheduler.core.decisions import Decision, Flight
+from services.scheduler.core.gangs import Gang, Key, Member, make_gang
+from services.scheduler.core.index import ShapeIndex
+from services.scheduler.core.nodes import Nodes
+from services.scheduler.core.pods import ENDED, Pod
+from services.scheduler.core.policy import Policy
+from services.scheduler.core.queues import Queues
+from services.scheduler.core.resources import PODS, Resources
+from services.scheduler.core.shapes import Shape, Shapes
+from services.scheduler.core.timers import Timers
+from services.scheduler.core.waiting import Waiting
+from services.scheduler.core.work import Work
+from shared.events import contracts as c
+
+_INDEXES = 512
+"""Indexes kept; the one unused for longest goes first. Each has 8 bytes a node and its row."""
+
+
+class Model:
+    """Everything one node pool's scheduler knows."""
+
+    def __init__(self, pool: str = "default", policy: Policy | None = None) -> None:
+        self.pool = pool
+        self.policy = policy or Policy()
+        self.resources = Resources()
+        self.nodes = Nodes(self.resources, pool)
+        self.shapes = Shapes(self.resources, self.nodes)
+        self.queues = Queues(self.resources)
+        self.waiting = Waiting(self.queues)
+        self.work = Work()
+        self.pods: dict[Key, Pod] = {}
+        self.gangs: dict[Key, Gang] = {}
+        self.flights: dict[str, Flight] = {}
+        self.dirty: dict[Gang, None] = {}
+        """Gangs whose needs may have changed."""
+        self.unplaced: dict[Gang, None] = {}
+        """Gangs that wait, in a lane or for members or for another try."""
+        self.retries: Timers[Gang] = Timers()
+        self.flight_timers: Timers[Flight] = Timers()
+        self.given_up = 0
+        """Pods in flight that no longer count because nothing was heard of them."""
+        self._pods_of: dict[Key, dict[str, Pod]] = {}
+        self._flights_of: dict[Key, dict[str, Flight]] = {}
+        self._indexes: dict[int, ShapeIndex] = {}
+
+    def index(self, shape: Shape) -> ShapeIndex:
+        """Return a shape's index, brought up to date."""
+        index = self._indexes.pop(shape.number, None)
+        if index is None:
+            index = ShapeIndex(shape, self.nodes, self.policy, self.work)
+            if len(self._indexes) >= _INDEXES:
+                del self._indexes[next(iter(self._indexes))]
+        self._indexes[shape.number] = index
+        index.refresh()
+        return index
+
+    # ------------------------------------------------------------------ nodes and queues
+
+    def apply_node(self, state: c.NodeState) -> None:
+        """A node is there or has changed."""
+        self.nodes.upsert(
+            state.name,
+            pool=state.pool,
+            labels=state.labels,
+            taints=[(taint.key, taint.value, taint.effect) for taint in state.taints],
+            unschedulable=state.unschedulable,
+            ready=state.ready,
+            allocatable=state.allocatable,
+        )
+
+    def remove_node(self, name: str) -> None:
+        """A node is gone; its pods go by their own events."""
+        self.nodes.remove(name)
+
+    def apply_queue(self, state: c.QueueState) -> None:
+        """A queue is there or has changed."""
+        self.queues.upsert(state)
+
+    def remove_queue(self, name: str) -> None:
+        """A queue is gone."""
+        self.queues.remove(name)
+
+    # ------------------------------------------------------------------ pods
+
+    def apply_pod(self, state: c.PodState) -> None:
+        """A pod is there or has changed."""
+        key = (state.namespace, state.name)
+        ended = state.phase in ENDED
+        shape = self.shapes.intern(state.shape)
+        gang = None if state.gang is None else (state.namespace, state.gang)
+        landed = None
+        if gang is not None and (ended or state.node is not None):
+            landed = self._land(gang, state.name, state.generation)
+        slot = -1 if ended or state.node is None else self.nodes.hold(state.node)
+        old = self.pods.get(key)
+        pod = Pod(
+            state.uid,
+            shape,
+            slot,
+            gang,
+            state.generation,
+            state.queue,
+            state.phase,
+            state.releasing,
+            state.shape.scheduling_gated,
+        )
+        self.pods[key] = pod
+        self._swap(landed, old, pod)
+        if old is not None and old.gang is not None and old.gang != gang:
+            self._unlink(old.gang, state.name)
+        if gang is not None:
+            self._link(gang, state.name, pod)
+
+    def remove_pod(self, namespace: str, name: str) -> None:
+        """A pod is gone."""
+        old = self.pods.pop((namespace, name), None)
+        if old is None:
+            return
+        if old.gang is not None:
+            landed = self._land(old.gang, name, old.generation)
+            if landed is not None:
+                self._release(*landed)
+        self._swap(None, old, None)
+        if old.gang is not None:
+            self._unlink(old.gang, name)
+
+    def _swap(self, landed: tuple[Flight, int, Shape] | None, old: Pod | None, new: Pod | None) -> None:
+        """Let ``new`` count instead of ``old`` and of what was in flight."""
+        if landed is not None:
+            flight, slot, shape = landed
+            same = (
+                new is not None and new.slot == slot and new.shape is shape and new.queue == flight.queue.name
+            )
+            if same and new is not None and (old is None or old.slot < 0):
+                self.nodes.release(slot)
+                if new.releasing:
+                    self.nodes.mark_releasing(slot, new.shape.amounts, 1)
+                return
+            self._release(*landed)
+        if old is not None and new is not None and old.slot >= 0 and _same_room(old, new):
+            self.nodes.release(old.slot)
+            if old.releasing != new.releasing:
+                self.nodes.mark_releasing(new.slot, new.shape.amounts, 1 if new.releasing else -1)
+            return
+        for pod, sign in ((old, -1), (new, 1)):
+            if pod is not None and pod.slot >= 0:
+                self._count(pod, sign)
+
+    def _count(self, pod: Pod, sign: int) -> None:
+        amounts = pod.shape.amounts
+        self.nodes.charge(pod.slot, amounts, sign)
+        if pod.releasing:
+            self.nodes.mark_releasing(pod.slot, amounts, sign)
+        if pod.queue:
+            self.queues.charge(self.queues.get(pod.queue), amounts, sign)
+        if sign < 0:
+            self.nodes.release(pod.slot)
+
+    def _link(self, key: Key, name: str, pod: Pod) -> None:
+        self._pods_of.setdefault(key, {})[name] = pod
+        gang = self.gangs.get(key)
+        if gang is not None:
+            self._show(gang, name, pod)
+
+    def _unlink(self, key: Key, name: str) -> None:
+        pods = self._pods_of.get(key)
+        if pods is not None:
+            pods.pop(name, None)
+            if not pods:
+                del self._pods_of[key]
+        gang = self.gangs.get(key)
+        if gang is not None:
+            self._show(gang, name, None)
+
+    def _show(self, gang: Gang, name: str, pod: Pod | None) -> None:
+        """Note what a member of the gang is doing now."""
+        if pod is not None and pod.generation == gang.contract.generation:
+            gang.pods[name] = pod
+        else:
+            gang.pods.pop(name, None)
+            pod = None
+        gang.set_state(name, self._doing(gang, name, pod))
+        self.dirty[gang] = None
+
+    def _doing(self, gang: Gang, name: str, pod: Pod | None) -> Member:
+        if pod is not None:
+            if pod.phase in ENDED:
+                return Member.DONE if pod.phase == "Succeeded" else Member.ABSENT
+            if pod.releasing:
+                return Member.LEAVING
+            if pod.slot >= 0:
+                return Member.HELD
+        for flight in self._flights_of.get(gang.key, {}).values():
+            if name in flight.pods and flight.of(gang.contract.uid, gang.contract.generation):
+                return Member.FLYING
+        if pod is None:
+            return Member.ABSENT
+        return Member.GATED if pod.gated else Member.UNBOUND
+
+    # ------------------------------------------------------------------ gangs
+
+    def apply_podgroup(self, state: c.PodGroupState) -> None:
+        """A PodGroup is there or has changed, with the gang that should run, if that is known."""
+        if state.gang is not None:
+            self._upsert(state.gang, confirmed=True)
+        gang = self.gangs.get((state.namespace, state.name))
+        if gang is None or gang.contract.uid != state.uid:
+            return
+        if state.phase != gang.phase:
+            if state.phase == "Pending" and gang.phase:
+                gang.enqueued = False
+            gang.phase = state.phase
+            self.dirty[gang] = None
+        gang.confirmed = True
+        gang.traceparent = state.traceparent or gang.traceparent
+
+    def gang_ready(self, contract: c.Gang, traceparent: str | None = None) -> None:
+        """A gang can be queued; its PodGroup's state may not have come yet."""
+        gang = self._upsert(contract, confirmed=False)
+        if gang is not None and traceparent is not None:
+            gang.traceparent = traceparent
+
+    def remove_podgroup(self, namespace: str, name: str) -> None:
+        """A PodGroup is gone; what is in flight for it counts until it is resolved."""
+        gang = self.gangs.pop((namespace, name), None)
+        if gang is not None:
+            self._forget(gang)
+
+    def _upsert(self, contract: c.Gang, *, confirmed: bool) -> Gang | None:
+        key = (contract.namespace, contract.name)
+        old = self.gangs.get(key)
+        if old is not None:
+            if _older(contract, old.contract):
+                return None
+            if contract == old.contract:
+                return old
+        gang = make_gang(contract, self.shapes)
+        if old is not None:
+            self._inherit(gang, old)
+            self._forget(old)
+        gang.confirmed = gang.confirmed or confirmed
+        self.gangs[key] = gang
+        for name, pod in self._pods_of.get(key, {}).items():
+            self._show(gang, name, pod)
+        for flight in self._flights_of.get(key, {}).values():
+            if flight.of(contract.uid, contract.generation):
+                for name in flight.pods:
+                    gang.set_state(name, self._doing(gang, name, gang.pods.get(name)))
+        self.dirty[gang] = None
+        return gang
+
+    @staticmethod
+    def _inherit(gang: Gang, old: Gang) -> None:
+        if gang.contract.uid != old.contract.uid:
+            return
+        gang.phase, gang.confirmed, gang.traceparent = old.phase, old.confirmed, old.traceparent
+        gang.decided = old.decided
+        if gang.contract.generation == old.contract.generation:
+            gang.enqueued, gang.failures, gang.not_before = old.enqueued, old.failures, old.not_before
+
+    def _forget(self, gang: Gang) -> None:
+        self.dirty.pop(gang, None)
+        self.unplaced.pop(gang, None)
+        self.set_wanted(gang, {})
+        self.waiting.leave(gang)
+
+    def set_wanted(self, gang: Gang, wanted: dict[int, int]) -> None:
+        """Count in its queue what the gang asks for, instead of what it asked for before."""
+        if gang.wanted == wanted:
+            return
+        queue = self.queues.get(gang.contract.queue)
+        self.queues.want(queue, gang.wanted, -1)
+        self.queues.want(queue, wanted, 1)
+        gang.wanted = wanted
+
+    # ------------------------------------------------------------------ decisions in flight
+
+    def launch(self, flight: Flight, now: datetime) -> None:
+        """Note a decision whose pods are charged already."""
+        self.flights[flight.decision.number] = flight
+        self._flights_of.setdefault(flight.key, {})[flight.decision.number] = flight
+        self.watch(flight, now)
+
+    def watch(self, flight: Flight, now: datetime) -> None:
+        """Ask again for the flight when the policy's patience is over."""
+        flight.due = now.timestamp() + self.policy.patience.total_seconds()
+        self.flight_timers.add(flight.due, flight)
+
+    def adopt(self, event: c.GangDecided, now: datetime) -> None:
+        """Count a decision of an earlier scheduler that may not be carried out yet (at the start)."""
+        if event.decision in self.flights or event.pool != self.pool:
+            return
+        key = (event.gang.namespace, event.gang.name)
+        gang = self.gangs.get(key)
+        if gang is None or not _is(gang, event.gang):
+            return
+        decision = Decision(
+            event.decision,
+            event.gang.namespace,
+            event.gang.name,
+            event.gang.uid,
+            event.gang.generation,
+            event.enqueue,
+            event.minimum,
+            [(b.pod, b.task, b.node, b.uid) for b in event.bindings],
+            event.decided_at,
+            gang.contract.ready_since,
+            gang.traceparent,
+        )
+        gang.enqueued = gang.enqueued or event.enqueue
+        flight = Flight(decision, self.queues.get(gang.contract.queue))
+        self.launch(flight, now)
+        for pod, _, node, _ in decision.rows:
+            self._adopt_pod(gang, flight, pod, node)
+        self._end_if_empty(flight)
+        self.dirty[gang] = None
+
+    def _adopt_pod(self, gang: Gang, flight: Flight, name: str, node: str) -> None:
+        at = gang.position(name)
+        if at is None or gang.tasks[at[0]].states[at[1]] > Member.GATED:
+            return
+        pod = gang.pods.get(name)
+        shape = gang.tasks[at[0]].shape if pod is None else pod.shape
+        slot = self.nodes.hold(node)
+        self.nodes.charge(slot, shape.amounts, 1)
+        self.queues.charge(flight.queue, shape.amounts, 1)
+        flight.pods[name] = (slot, shape)
+        gang.set_state(name, Member.FLYING)
+
+    def apply_result(self, result: c.DecisionApplied) -> None:
+        """Take in what became of a decision; one that is not in flight (any more) changes nothing."""
+        flight = self.flights.get(result.decision)
+        gang = self.gangs.get((result.gang.namespace, result.gang.name))
+        if gang is not None and not _is(gang, result.gang):
+            gang = None
+        if flight is None:
+            return
+        match result.outcome:
+            case c.DecisionOutcome.APPLIED:
+                self._resolve(flight, result)
+            case c.DecisionOutcome.PARTIAL:
+                self._drop_pods(flight, [failure.pod for failure in result.failures])
+                self._resolve(flight, result)
+            case c.DecisionOutcome.ROLLED_BACK | c.DecisionOutcome.REFUSED:
+                self._drop_pods(flight, list(flight.pods))
+                self._failed(gang, result)
+        if gang is not None and result.outcome in (c.DecisionOutcome.APPLIED, c.DecisionOutcome.PARTIAL):
+            gang.failures = 0
+
+    def expire(self, flight: Flight, now: datetime) -> Decision | None:
+        """Deal with a flight that is due; return its decision if it is to be sent again."""
+        if flight.decision.number not in self.flights or flight.due > now.timestamp():
+            return None
+        gang = self.gangs.get(flight.key)
+        if (
+            not flight.resolved
+            and gang is not None
+            and flight.of(gang.contract.uid, gang.contract.generation)
+        ):
+            self.watch(flight, now)
+            flight.decision.again = True
+            return flight.decision
+        self.given_up += len(flight.pods)
+        self._drop_pods(flight, list(flight.pods))
+        return None
+
+    def _resolve(self, flight: Flight, result: c.DecisionApplied) -> None:
+        flight.resolved = True
+        if flight.decision.number in self.flights:
+            self.watch(flight, result.at)
+
+    def _failed(self, gang: Gang | None, result: c.DecisionApplied) -> None:
+        if gang is None:
+            return
+        if result.outcome is c.DecisionOutcome.REFUSED and not gang.confirmed:
+            self.remove_podgroup(gang.contract.namespace, gang.contract.name)
+            return
+        gang.enqueued = False
+        wait = min(self.policy.retry_first * 2**gang.failures, self.policy.retry_most)
+        gang.failures = min(gang.failures + 1, 16)
+        gang.not_before = result.at + wait
+        self.dirty[gang] = None
+
+    def _drop_pods(self, flight: Flight, names: list[str]) -> None:
+        gang = self.gangs.get(flight.key)
+        for name in names:
+            held = flight.pods.pop(name, None)
+            if held is None:
+                continue
+            self._release(flight, *held)
+            if gang is not None:
+                gang.set_state(name, self._doing(gang, name, gang.pods.get(name)))
+                self.dirty[gang] = None
+        self._end_if_empty(flight)
+
+    def _land(self, key: Key, name: str, generation: int) -> tuple[Flight, int, Shape] | None:
+        """Take a pod out of its flight: the state shows it. Its room stays charged until ``_swap``."""
+        for flight in self._flights_of.get(key, {}).values():
+            if flight.decision.generation == generation and name in flight.pods:
+                slot, shape = flight.pods.pop(name)
+                self._end_if_empty(flight)
+                return flight, slot, shape
+        return None
+
+    def _release(self, flight: Flight, slot: int, shape: Shape) -> None:
+        self.nodes.charge(slot, shape.amounts, -1)
+        self.nodes.release(slot)
+        self.queues.charge(flight.queue, shape.amounts, -1)
+
+    def _end_if_empty(self, flight: Flight) -> None:
+        if flight.pods:
+            return
+        self.flights.pop(flight.decision.number, None)
+        of_gang = self._flights_of.get(flight.key)
+        if of_gang is not None:
+            of_gang.pop(flight.decision.number, None)
+            if not of_gang:
+                del self._flights_of[flight.key]
+
+    @property
+    def pods_in_flight(self) -> int:
+        """Pods decided and not seen yet."""
+        return sum(len(flight.pods) for flight in self.flights.values())
+
+    def deserved(self) -> dict[str, dict[int, float]]:
+        """Return what each queue deserves now, of what the pool's usable nodes have in all."""
+        totals = (self.nodes.allocatable * self.nodes.ready).sum(axis=1).tolist()
+        return self.queues.deserved(
+            {column: total for column, total in enumerate(totals) if total > 0 and column != PODS},
+            self.nodes.capacity_version,
+        )
+
+
+def _same_room(old: Pod, new: Pod) -> bool:
+    return old.slot == new.slot and old.shape is new.shape and old.queue == new.queue
+
+
+def _older(new: c.Gang, old: c.Gang) -> bool:
+    if new.uid == old.uid:
+        return new.generation < old.generation
+    return new.created_at < old.created_at
+
+
+def _is(gang: Gang, ref: c.GangRef) -> bool:
+    return gang.contract.uid == ref.uid and gang.contract.generation == ref.generation

@@ -1,0 +1,298 @@
+"""The nodes as columns, changed by events, never rebuilt.
+
+A node has a *slot*, the index into every column. A slot is given at the first sight of a node's name,
+be it by the node or by a pod on it, and is free again when neither is left; so the order of arrival
+does not matter. Amounts are int64 in base units, arrays are ``[resource, slot]`` so that one resource
+of all nodes is contiguous.
+
+Two logs let others follow at the cost of the change: ``log`` has the slot of every change of room or
+rules; ``rules_log`` only of those of rules (labels, taints, readiness). ``grown`` collects slots
+where something may fit that did not fit before, until the cycle takes it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from services.scheduler.core.columns import BoolArray, ChangeLog, CodeArray, IntArray, LabelColumn, SlotArray
+from services.scheduler.core.resources import PODS, UNLIMITED, Amounts, Resources
+
+TaintKey = tuple[str, str, str]
+"""key, value, effect"""
+
+_SMALL: Final = 6
+"""Up to so many nodes, scalar updates are faster than array operations (measured)."""
+_FEW: Final = 16
+
+
+class Nodes:
+    """Columns over node slots, and the logs of their changes."""
+
+    def __init__(self, resources: Resources, pool: str) -> None:
+        self.resources = resources
+        self.pool = pool
+        self.names: list[str] = []
+        self.slots: dict[str, int] = {}
+        self.holders: list[int] = []
+        """Pods that refer to the slot."""
+        self.labels: list[Mapping[str, str]] = []
+        self.allocatable: IntArray = np.zeros((len(resources), 16), np.int64)
+        self.used: IntArray = np.zeros((len(resources), 16), np.int64)
+        self.releasing: IntArray = np.zeros((len(resources), 16), np.int64)
+        self.exists: BoolArray = np.zeros(16, np.bool_)
+        self.mine: BoolArray = np.zeros(16, np.bool_)
+        """The node exists and is of our pool."""
+        self.ready: BoolArray = np.zeros(16, np.bool_)
+        """It is ours and ready."""
+        self.unschedulable: BoolArray = np.zeros(16, np.bool_)
+        self.over: BoolArray = np.zeros(16, np.bool_)
+        """More is used than there is, in some resource: nothing is placed there."""
+        self.taint_code: CodeArray = np.zeros(16, np.int32)
+        self.taint_sets: list[tuple[TaintKey, ...]] = [()]
+        self._taint_codes: dict[tuple[TaintKey, ...], int] = {(): 0}
+        self.version: list[int] = []
+        self.log = ChangeLog()
+        self.rules_log = ChangeLog()
+        self.grown: set[int] = set()
+        self.capacity_version = 0
+        """Rises when what nodes have in all, or their rules, change: not with pods."""
+        self.count = 0
+        self._free: list[int] = []
+        self._sorted: list[str] = []
+        self._unsorted: list[str] = []
+        self._by_name: SlotArray = np.zeros(0, np.intp)
+        self._columns: dict[str, LabelColumn] = {}
+
+    # ------------------------------------------------------------------ events
+
+    def upsert(
+        self,
+        name: str,
+        *,
+        pool: str,
+        labels: Mapping[str, str],
+        taints: Sequence[TaintKey],
+        unschedulable: bool,
+        ready: bool,
+        allocatable: Mapping[str, int],
+    ) -> None:
+        """Take in a node's facts; the same facts again change nothing."""
+        slot = self.slot(name)
+        new = not self.exists[slot]
+        code = self._taint_code(tuple(sorted(taints)))
+        mine = pool == self.pool
+        usable = ready and mine
+        rules = (
+            new
+            or self.mine[slot] != mine
+            or self.ready[slot] != usable
+            or self.unschedulable[slot] != unschedulable
+            or self.taint_code[slot] != code
+            or self.labels[slot] != labels
+        )
+        room = self._set_allocatable(slot, allocatable)
+        if new:
+            self.exists[slot] = True
+            self.count += 1
+            self._unsorted.append(name)
+        if rules:
+            self.mine[slot] = mine
+            self.ready[slot] = usable
+            self.unschedulable[slot] = unschedulable
+            self.taint_code[slot] = code
+            self._set_labels(slot, labels)
+            self.rules_log.append(slot)
+        if rules or room:
+            self.capacity_version += 1
+            self._weigh(slot)
+            self.touch(slot)
+            self.grown.add(slot)
+
+    def remove(self, name: str) -> None:
+        """Forget a node; pods on it keep the slot, and a node of that name finds them again."""
+        slot = self.slots.get(name)
+        if slot is None or not self.exists[slot]:
+            return
+        self.exists[slot] = self.mine[slot] = self.ready[slot] = False
+        self.allocatable[:, slot] = 0
+        self._set_labels(slot, {})
+        self.count -= 1
+        if name in self._unsorted:
+            self._unsorted.remove(name)
+        else:
+            position = bisect_left(self._sorted, name)
+            del self._sorted[position]
+            self._by_name = np.delete(self._by_name, position)
+        self.rules_log.append(slot)
+        self.capacity_version += 1
+        self._weigh(slot)
+        self.touch(slot)
+        self._reuse(slot)
+
+    def hold(self, name: str) -> int:
+        """Return the slot of a node that a pod refers to, and keep it until ``release``."""
+        slot = self.slot(name)
+        self.holders[slot] += 1
+        return slot
+
+    def release(self, slot: int) -> None:
+        """Undo one ``hold``."""
+        self.holders[slot] -= 1
+        self._reuse(slot)
+
+    def charge(self, slot: int, amounts: Amounts, sign: int) -> None:
+        """Add (``sign`` 1) or take off (-1) one pod's amounts by an event."""
+        for column, amount in amounts:
+            self.used[column, slot] += sign * amount
+        self._weigh(slot)
+        self.touch(slot)
+        if sign < 0:
+            self.grown.add(slot)
+
+    def mark_releasing(self, slot: int, amounts: Amounts, sign: int) -> None:
+        """Note that a pod's room will be free soon (or not after all)."""
+        for column, amount in amounts:
+            self.releasing[column, slot] += sign * amount
+
+    # ------------------------------------------------------------------ placement
+
+    def place(self, amounts: Amounts, slots: Sequence[int], counts: Sequence[int]) -> None:
+        """Charge ``counts[i]`` pods to ``slots[i]``; the slots are distinct and have the room."""
+        if len(slots) <= _SMALL:
+            for column, amount in amounts:
+                row = self.used[column]
+                for slot, count in zip(slots, counts, strict=True):
+                    row[slot] += amount * count
+        else:
+            where = np.array(slots, np.intp)
+            many = np.array(counts, np.int64)
+            for column, amount in amounts:
+                self.used[column, where] += many * amount
+        self._touch_all(slots)
+
+    def take_back(self, amounts: Amounts, slots: Sequence[int], counts: Sequence[int]) -> None:
+        """Undo ``place``. What it frees was free before, so it is not growth."""
+        self.place(tuple((column, -amount) for column, amount in amounts), slots, counts)
+
+    def touch(self, slot: int) -> None:
+        """Give the slot a new version."""
+        self.version[slot] = self.log.append(slot)
+
+    def _touch_all(self, slots: Sequence[int]) -> None:
+        self.log.extend(slots)
+        number = self.log.end - len(slots)
+        version = self.version
+        for slot in slots:
+            number += 1
+            version[slot] = number
+
+    # ------------------------------------------------------------------ views
+
+    def by_name(self) -> SlotArray:
+        """Return the slots of existing nodes in order of their names."""
+        if len(self._unsorted) > _FEW:
+            self._sorted = sorted((*self._sorted, *self._unsorted))
+            self._by_name = np.fromiter(
+                (self.slots[name] for name in self._sorted), np.intp, len(self._sorted)
+            )
+        else:
+            for name in self._unsorted:
+                position = bisect_left(self._sorted, name)
+                insort(self._sorted, name)
+                self._by_name = np.insert(self._by_name, position, self.slots[name])
+        self._unsorted.clear()
+        return self._by_name
+
+    def label(self, key: str) -> LabelColumn:
+        """Return the column of a label's values, made at first use."""
+        column = self._columns.get(key)
+        if column is None:
+            column = self._columns[key] = LabelColumn(self.exists.size)
+            for slot, labels in enumerate(self.labels):
+                column.set(slot, labels.get(key))
+        return column
+
+    def slot(self, name: str) -> int:
+        """Return the name's slot, a new one when it has none."""
+        slot = self.slots.get(name)
+        if slot is not None:
+            return slot
+        if self._free:
+            slot = self._free.pop()
+            self.names[slot] = name
+        else:
+            slot = len(self.names)
+            self.names.append(name)
+            self.holders.append(0)
+            self.labels.append({})
+            self.version.append(0)
+            if slot >= self.exists.size:
+                self._grow(2 * self.exists.size)
+        self.slots[name] = slot
+        return slot
+
+    # ------------------------------------------------------------------ inside
+
+    def _reuse(self, slot: int) -> None:
+        if self.holders[slot] or self.exists[slot]:
+            return
+        del self.slots[self.names[slot]]
+        self.used[:, slot] = 0
+        self.releasing[:, slot] = 0
+        self.over[slot] = False
+        self._free.append(slot)
+
+    def _set_allocatable(self, slot: int, allocatable: Mapping[str, int]) -> bool:
+        column_of = self.resources.column
+        values = {column_of(name): amount for name, amount in allocatable.items()}
+        values.setdefault(PODS, UNLIMITED)
+        self.fit_columns()
+        fresh = np.zeros(len(self.resources), np.int64)
+        for column, amount in values.items():
+            fresh[column] = amount
+        if np.array_equal(self.allocatable[:, slot], fresh):
+            return False
+        self.allocatable[:, slot] = fresh
+        return True
+
+    def _set_labels(self, slot: int, labels: Mapping[str, str]) -> None:
+        self.labels[slot] = labels
+        for key, column in self._columns.items():
+            column.set(slot, labels.get(key))
+
+    def _weigh(self, slot: int) -> None:
+        self.over[slot] = bool((self.used[:, slot] > self.allocatable[:, slot]).any())
+
+    def _taint_code(self, taints: tuple[TaintKey, ...]) -> int:
+        code = self._taint_codes.get(taints)
+        if code is None:
+            code = self._taint_codes[taints] = len(self.taint_sets)
+            self.taint_sets.append(taints)
+        return code
+
+    def fit_columns(self) -> None:
+        """Make room for resources that were named since."""
+        missing = len(self.resources) - self.used.shape[0]
+        if missing > 0:
+            pad = ((0, missing), (0, 0))
+            self.allocatable = np.pad(self.allocatable, pad)
+            self.used = np.pad(self.used, pad)
+            self.releasing = np.pad(self.releasing, pad)
+
+    def _grow(self, size: int) -> None:
+        extra = size - self.exists.size
+        self.allocatable = np.pad(self.allocatable, ((0, 0), (0, extra)))
+        self.used = np.pad(self.used, ((0, 0), (0, extra)))
+        self.releasing = np.pad(self.releasing, ((0, 0), (0, extra)))
+        self.exists = np.pad(self.exists, (0, extra))
+        self.mine = np.pad(self.mine, (0, extra))
+        self.ready = np.pad(self.ready, (0, extra))
+        self.unschedulable = np.pad(self.unschedulable, (0, extra))
+        self.over = np.pad(self.over, (0, extra))
+        self.taint_code = np.pad(self.taint_code, (0, extra))
+        for column in self._columns.values():
+            column.codes = np.pad(column.codes, (0, extra))

@@ -1,0 +1,68 @@
+"""Placing a gang as a transaction on the snapshot.
+
+``with plan.attempt() as trial`` charges what ``trial.place`` chooses at once, so that the gang's next
+shape sees it; leaving the block without ``trial.commit()`` takes everything back.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from services.scheduler.core.index import Taken
+from services.scheduler.core.shapes import Shape
+
+if TYPE_CHECKING:
+    from services.scheduler.core.model import Model
+
+
+class Trial:
+    """An attempt: what was chosen so far, by shape."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._log: list[tuple[Shape, Taken]] = []
+        self._kept = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if not self._kept:
+            self.rollback()
+
+    def fits(self, shape: Shape) -> int:
+        """Return how many pods of a shape fit now, what the trial took being taken."""
+        return self._model.index(shape).total
+
+    def place(self, shape: Shape, count: int) -> bool:
+        """Take room for ``count`` pods in the best places; False and no change when they do not fit."""
+        index = self._model.index(shape)
+        if index.total < count:
+            return False
+        self._log.append((shape, index.take(count)))
+        return True
+
+    def commit(self) -> list[tuple[Shape, Taken]]:
+        """Keep what was taken, and return it."""
+        self._kept = True
+        return self._log
+
+    def rollback(self) -> None:
+        """Take everything back, last first."""
+        for shape, (slots, counts) in reversed(self._log):
+            self._model.nodes.take_back(shape.amounts, slots, counts)
+        self._log.clear()
+
+
+class Plan:
+    """Attempts on one model."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    def attempt(self) -> Trial:
+        """Begin an attempt."""
+        return Trial(self._model)

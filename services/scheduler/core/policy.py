@@ -1,0 +1,40 @@
+"""What an operator can choose. A policy is a value: the same policy decides the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Weights of the scores and the times for which things are held.
+
+    The scores are Volcano's: ``binpack`` (0..100 times its weight) and, from ``nodeorder``, preferred
+    node affinity and PreferNoSchedule taints with their default weights 2 and 3.
+    """
+
+    binpack_weight: float = 1.0
+    resource_weights: tuple[tuple[str, float], ...] = (("cpu", 1.0), ("memory", 1.0), ("pods", 0.0))
+    """Weight of each resource in binpack; a resource of weight 0 does not count."""
+    extended_weight: float = 10.0
+    """Weight of every resource not named above: accelerators are what clusters are short of, so
+    they should be packed first (Volcano leaves them out unless they are listed)."""
+    node_affinity_weight: float = 2.0
+    taint_weight: float = 3.0
+    hold: timedelta = timedelta(minutes=5)
+    """For how long a gang that does not fit yet keeps later gangs, which need the same scarce thing,
+    from taking it piece by piece. Bounded, so that a gang that can never start stops nobody."""
+    retry_first: timedelta = timedelta(milliseconds=500)
+    """Wait before a gang whose decision was rolled back is decided anew; doubles each time."""
+    retry_most: timedelta = timedelta(seconds=30)
+    patience: timedelta = timedelta(minutes=2)
+    """A decision without a result after this time is sent again (applying it twice is harmless); a
+    pod said to be bound but never seen after this time no longer counts."""
+
+    def resource_weight(self, name: str) -> float:
+        """Return the binpack weight of a resource."""
+        for known, weight in self.resource_weights:
+            if known == name:
+                return weight
+        return self.extended_weight

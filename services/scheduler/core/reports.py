@@ -1,0 +1,223 @@
+"""Why each waiting gang waits: one dominant reason with numbers, and the other obstacles.
+
+Not on the path of decisions: the shell asks for it now and then, in slices. Gangs of one lane share a
+reason, worked out once a round; a report is given out again only when its reason changed, or its
+place in the queue did enough to matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+
+from services.scheduler.core import room
+from services.scheduler.core.gangs import Gang, Key
+from services.scheduler.core.lanes import Behind, Lane, NoQuota, NoRoom, NotOpen
+from services.scheduler.core.model import Model
+from services.scheduler.core.queues import Queue
+from shared.events.contracts import GangReport, Reason
+
+_NEAR = 20
+"""Up to this place in the queue every change is told; behind it, changes by a tenth."""
+
+Reasons = tuple[Reason, ...]
+"""The dominant reason first."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    uid: str
+    generation: int
+    reasons: Reasons
+    position: int
+
+
+class Reporter:
+    """Remembers what was told, and tells what changed."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._told: dict[Key, _Told | None] = {}
+        self._round: Iterator[tuple[Gang, int, int]] = iter(())
+        self._by_lane: dict[Lane, Reasons] = {}
+
+    def remember(self, namespace: str, name: str) -> None:
+        """Note a report of an earlier scheduler: it is repeated or taken back."""
+        self._told.setdefault((namespace, name), None)
+
+    def reason_of(self, key: Key) -> str | None:
+        """Return what was last told about a gang."""
+        told = self._told.get(key)
+        return None if told is None else told.reasons[0].message
+
+    def begin(self) -> None:
+        """Start a round: fix the places in the queues."""
+        queues: dict[str, list[Gang]] = {}
+        for gang in self._model.unplaced:
+            queues.setdefault(gang.contract.queue, []).append(gang)
+        places: list[tuple[Gang, int, int]] = []
+        for gangs in queues.values():
+            gangs.sort(key=lambda gang: gang.order)
+            places += [(gang, position, len(gangs)) for position, gang in enumerate(gangs, 1)]
+        self._round = iter(places)
+        self._by_lane.clear()
+
+    def some(self, now: datetime, count: int) -> list[GangReport] | None:
+        """Look at the next ``count`` gangs; return the reports that changed, None at the round's end."""
+        part = list(islice(self._round, count))
+        if not part:
+            return None
+        reports = [self._report(gang, position, length, now) for gang, position, length in part]
+        return [report for report in reports if report is not None]
+
+    def ended(self) -> list[Key]:
+        """Return and forget the gangs that were told of and do not wait any more."""
+        gangs, unplaced = self._model.gangs, self._model.unplaced
+        ended = [key for key in self._told if (gang := gangs.get(key)) is None or gang not in unplaced]
+        for key in ended:
+            del self._told[key]
+        return ended
+
+    def _report(self, gang: Gang, position: int, length: int, now: datetime) -> GangReport | None:
+        if gang not in self._model.unplaced:
+            return None
+        reasons = self._reasons(gang, now)
+        contract = gang.contract
+        told = self._told.get(gang.key)
+        if (
+            told is not None
+            and (told.uid, told.generation) == (contract.uid, contract.generation)
+            and told.reasons == reasons
+            and (told.position == position or abs(told.position - position) * 10 < position > _NEAR)
+        ):
+            return None
+        self._told[gang.key] = _Told(contract.uid, contract.generation, reasons, position)
+        return GangReport(
+            gang=contract.ref,
+            job=contract.job,
+            queue=contract.queue,
+            waiting_since=contract.ready_since,
+            position=position,
+            queue_length=length,
+            reason=reasons[0],
+            details=reasons[1:],
+            at=now,
+        )
+
+    def _reasons(self, gang: Gang, now: datetime) -> Reasons:
+        lane = gang.lane
+        if lane is None:
+            return (_outside(gang, now),)
+        reasons = self._by_lane.get(lane)
+        if reasons is None:
+            reasons = self._by_lane[lane] = explain(self._model, lane)
+        return reasons
+
+
+def explain(model: Model, lane: Lane) -> Reasons:
+    """Say why the gangs of a lane wait, the dominant reason first."""
+    match lane.stop:
+        case None:
+            return (Reason(code="deciding", message="its turn comes in the next cycle"),)
+        case NotOpen():
+            return (_not_open(lane.queue),)
+        case NoQuota(level=level, column=column, asked=asked):
+            return (_quota(model, level, column, asked),)
+        case NoRoom(together=together):
+            return _no_room(model, lane, together=together)
+        case Behind(holder=holder):
+            return _behind(model, holder)
+
+
+def _outside(gang: Gang, now: datetime) -> Reason:
+    needs = gang.needs
+    if needs.gated and needs.gated >= needs.short > 0:
+        return Reason(
+            code="scheduling-gated",
+            message=f"{needs.gated} of its members have scheduling gates",
+            numbers={"gated": needs.gated},
+            next_step="whoever set the gates has to take them off",
+        )
+    if needs.short:
+        there = gang.minimum - needs.short
+        return Reason(
+            code="waiting-for-members",
+            message=f"waits for {needs.short} more members: {there} of at least {gang.minimum} are there",
+            numbers={"missing": needs.short, "minimum": gang.minimum},
+            next_step="its pods have to be created; look at the job's events",
+        )
+    left = 0.0 if gang.not_before is None else max(0.0, (gang.not_before - now).total_seconds())
+    return Reason(
+        code="retrying",
+        message=f"its last decision could not be carried out ({gang.failures} in a row); soon decided again",
+        numbers={"failures": gang.failures, "seconds": round(left, 1)},
+        next_step="the job's events say why pods could not be bound",
+    )
+
+
+def _not_open(queue: Queue) -> Reason:
+    if not queue.known:
+        return Reason(
+            code="queue-missing",
+            message=f"queue {queue.name} does not exist",
+            next_step=f"create the queue {queue.name}, or submit to another",
+        )
+    return Reason(
+        code="queue-not-open",
+        message=f"queue {queue.name} is {queue.state or 'not open'} and takes no new gangs",
+        next_step=f"open the queue {queue.name}",
+    )
+
+
+def _quota(model: Model, level: Queue, column: int, asked: int) -> Reason:
+    limit = dict(level.capability or ()).get(column, 0)
+    used = level.held.get(column, 0)
+    name = model.resources.names[column]
+    say = model.resources.describe
+    over = used + asked - limit
+    never = asked > limit
+    return Reason(
+        code="queue-capability",
+        message=f"queue {level.name} would be {say(column, over)} over its capability: "
+        f"{say(column, used)} of {say(column, limit)} used, this needs {say(column, asked)}"
+        + (", more than the queue may ever hold" if never else ""),
+        numbers={"resource": name, "used": used, "capability": limit, "needed": asked, "over": over},
+        next_step="ask for less, or raise the queue's capability"
+        if never
+        else "wait for the queue's other jobs",
+    )
+
+
+def _no_room(model: Model, lane: Lane, *, together: bool) -> Reasons:
+    parts: list[Reason] = []
+    for shape, count in lane.shapes:
+        parts += room.reasons(model, shape, max(count, 1), surplus=lane.surplus)
+    if together:
+        return (
+            Reason(
+                code="no-room-together",
+                message="each of its tasks fits, but not all of them at once",
+                next_step="wait for running jobs to end, or ask for less",
+            ),
+            *parts,
+        )
+    parts.sort(key=lambda reason: room.RANK.get(reason.code, len(room.RANK)))
+    return tuple(parts) or (Reason(code="deciding", message="its turn comes in the next cycle"),)
+
+
+def _behind(model: Model, holder: Lane) -> Reasons:
+    head = holder.head()
+    reasons = explain(model, holder)
+    if head is None:
+        return reasons
+    first = head[1].contract
+    name = f"{first.namespace}/{first.job or first.name}"
+    ahead = Reason(
+        code="behind",
+        message=f"waits behind {name}, which needs the same: {reasons[0].message}",
+        numbers={"ahead": f"{first.namespace}/{first.name}"},
+        next_step="wait for it to start, or raise this job's priority",
+    )
+    return (ahead, *reasons)

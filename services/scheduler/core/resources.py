@@ -1,0 +1,60 @@
+"""Resource names as column numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+CPU: Final = 0
+MEMORY: Final = 1
+PODS: Final = 2
+
+UNLIMITED: Final = 1 << 40
+"""Room for pods on a node that does not say how many it takes."""
+
+_KIBI: Final = 1024
+_SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
+
+Amounts = tuple[tuple[int, int], ...]
+"""(column, amount in base units), by column, without zeros."""
+
+
+class Resources:
+    """Numbers resource names in order of appearance; cpu, memory and pods come first."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = ["cpu", "memory", "pods"]
+        self._columns = {name: column for column, name in enumerate(self.names)}
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def column(self, name: str) -> int:
+        """Return the name's column, a new one when it was not seen before."""
+        column = self._columns.get(name)
+        if column is None:
+            column = self._columns[name] = len(self.names)
+            self.names.append(name)
+        return column
+
+    def amounts(self, quantities: Mapping[str, int]) -> Amounts:
+        """Return positive quantities by column."""
+        return tuple(sorted((self.column(name), amount) for name, amount in quantities.items() if amount > 0))
+
+    def describe(self, column: int, amount: int) -> str:
+        """Return an amount as people read it: ``8 nvidia.com/gpu``, ``1.5 cpu``, ``64Gi memory``."""
+        name = self.names[column]
+        if column == CPU:
+            return f"{amount / 1000:g} cpu"
+        if column == MEMORY or name.endswith("storage") or name.startswith("hugepages-"):
+            return f"{binary(amount)} {name}"
+        return f"{amount} {name}"
+
+
+def binary(amount: int) -> str:
+    """Return bytes with the largest binary suffix that leaves at most two decimals."""
+    size, step = float(amount), 0
+    while abs(size) >= _KIBI and step < len(_SUFFIXES) - 1:
+        size /= _KIBI
+        step += 1
+    return f"{round(size, 2):g}{_SUFFIXES[step]}"

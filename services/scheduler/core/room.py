@@ -1,0 +1,185 @@
+"""Why pods of a shape find no room, in numbers over the pool's nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+import numpy as np
+
+from services.scheduler.core.columns import BoolArray, SlotArray
+from services.scheduler.core.model import Model
+from services.scheduler.core.rules import Refusals
+from services.scheduler.core.shapes import Shape
+from shared.events.contracts import Reason
+
+_ORDER: Final = (
+    "no-nodes",
+    "no-node-matches",
+    "no-node-tolerated",
+    "no-node-ready",
+    "pod-too-large",
+    "gang-too-large",
+    "no-room",
+    "nodes-not-matching",
+    "nodes-tainted",
+    "nodes-not-ready",
+    "nodes-over-committed",
+)
+RANK: Final = {code: rank for rank, code in enumerate(_ORDER)}
+"""Most important first."""
+
+
+def reasons(model: Model, shape: Shape, need: int, *, surplus: bool = False) -> list[Reason]:
+    """Say why not all of ``need`` pods fit, most important first; nothing when they do."""
+    index = model.index(shape)
+    if index.total >= need:
+        return []
+    slots = np.flatnonzero(model.nodes.mine)
+    if not slots.size:
+        return [
+            Reason(
+                code="no-nodes",
+                message=f"node pool {model.pool} has no nodes",
+                numbers={"nodes": 0},
+                next_step="add nodes to the pool, or submit to another",
+            )
+        ]
+    passed = shape.rules.refusals(slots)
+    allowed = passed.ready & passed.schedulable & passed.untainted & passed.selected & passed.affine
+    filters = _filters(model, shape, slots, passed)
+    if not allowed.any():
+        return [_nowhere(filters[0], slots.size), *filters[1:]]
+    return [_room(model, shape, need, slots[allowed], slots.size, surplus=surplus), *filters]
+
+
+def _room(
+    model: Model, shape: Shape, need: int, slots: SlotArray, all_nodes: int, *, surplus: bool
+) -> Reason:
+    nodes, index = model.nodes, model.index(shape)
+    each = shape.describe(model.resources)
+    capable = np.ones(slots.size, np.bool_)
+    for column, amount in shape.amounts:
+        enough = nodes.allocatable[column][slots] >= amount
+        if not enough.any():
+            needed = model.resources.describe(column, amount)
+            most = model.resources.describe(column, int(nodes.allocatable[column][slots].max()))
+            return Reason(
+                code="pod-too-large",
+                message=f"needs {needed} on one node; the largest has {most}",
+                numbers={
+                    "resource": model.resources.names[column],
+                    "needed": amount,
+                    "nodes": int(slots.size),
+                },
+                next_step="ask for less in each pod, or add larger nodes",
+            )
+        capable &= enough
+    potential = index.potential()
+    if potential < need:
+        return Reason(
+            code="gang-too-large",
+            message=f"needs {each} on one node for each of {need} pods; even empty, {int(capable.sum())} of "
+            f"{all_nodes} nodes would hold {potential} of them",
+            numbers={"needed": need, "possible": potential, "nodes": all_nodes},
+            next_step="ask for fewer or smaller pods, or add nodes",
+        )
+    return _full(model, shape, need, slots[capable], all_nodes, surplus=surplus)
+
+
+def _full(
+    model: Model, shape: Shape, need: int, slots: SlotArray, all_nodes: int, *, surplus: bool
+) -> Reason:
+    """The nodes could hold them, but not now: name the resource that the most nodes lack."""
+    nodes = model.nodes
+    free = [
+        (nodes.allocatable[column][slots] - nodes.used[column][slots], column, amount)
+        for column, amount in shape.amounts
+    ]
+    having = [(int((room >= amount).sum()), -column, column, amount, room) for room, column, amount in free]
+    count, _, column, amount, room = min(having, key=lambda item: item[:2])
+    left = int(np.maximum(room, 0).sum())
+    say = model.resources.describe
+    fits = model.index(shape).total
+    who = "one more pod" if surplus else f"each of {need} pods"
+    return Reason(
+        code="no-room",
+        message=f"needs {shape.describe(model.resources)} on one node for {who}: {fits} fit now; "
+        f"{count} of {all_nodes} nodes have {say(column, amount)} free, {say(column, left)} are free in all",
+        numbers={
+            "resource": model.resources.names[column],
+            "needed": need,
+            "fits": fits,
+            "nodes": all_nodes,
+            "nodesWithRoom": count,
+            "free": left,
+        },
+        next_step="wait for running jobs to end, or ask for less",
+    )
+
+
+def _filters(model: Model, shape: Shape, slots: SlotArray, passed: Refusals) -> list[Reason]:
+    """Count nodes by the first rule that refuses them, in the order in which people look for it."""
+    found: list[Reason] = []
+    left = np.ones(slots.size, np.bool_)
+
+    def refused(by: BoolArray) -> int:
+        count = int((left & ~by).sum())
+        np.logical_and(left, by, out=left)
+        return count
+
+    if count := refused(passed.selected):
+        words = ", ".join(f"{key}={value}" for key, value in sorted(shape.rules.selector.items()))
+        found.append(_filter("nodes-not-matching", count, f"do not match the node selector {words}"))
+    if count := refused(passed.affine):
+        found.append(_filter("nodes-not-matching", count, "do not match the required node affinity"))
+    if refused_here := int((left & ~passed.untainted).sum()):
+        words = _taints(model, shape, slots[left & ~passed.untainted])
+        refused(passed.untainted)
+        found.append(_filter("nodes-tainted", refused_here, f"are tainted ({words})"))
+    if count := refused(passed.schedulable):
+        found.append(_filter("nodes-tainted", count, "are unschedulable (cordoned)"))
+    if count := refused(passed.ready):
+        found.append(_filter("nodes-not-ready", count, "are not ready"))
+    if count := refused(~model.nodes.over[slots]):
+        found.append(_filter("nodes-over-committed", count, "have more used than they have"))
+    return sorted(found, key=lambda reason: -int(reason.numbers["nodes"]))
+
+
+def _filter(code: str, count: int, words: str) -> Reason:
+    if count == 1:
+        words = words.replace("are ", "is ", 1).replace("do not", "does not", 1)
+    return Reason(
+        code=code, message=f"{count} node{'s' if count != 1 else ''} {words}", numbers={"nodes": count}
+    )
+
+
+_NOWHERE: Final = {
+    "nodes-not-matching": ("no-node-matches", "change the selector or affinity, or label nodes"),
+    "nodes-tainted": ("no-node-tolerated", "add a toleration, or take the taint off"),
+    "nodes-not-ready": ("no-node-ready", "look at the nodes"),
+    "nodes-over-committed": ("no-node-ready", "look at the nodes"),
+}
+
+
+def _nowhere(main: Reason, nodes: int) -> Reason:
+    """The rule that refuses most nodes, as the reason why none is left."""
+    code, step = _NOWHERE[main.code]
+    words = main.message.replace(" nodes ", " ", 1).replace(" node ", " ", 1)
+    return Reason(
+        code=code,
+        message=f"no node can take it: of {nodes} nodes, {words}",
+        numbers={**main.numbers, "all": nodes},
+        next_step=step,
+    )
+
+
+def _taints(model: Model, shape: Shape, slots: SlotArray) -> str:
+    """Name the taints that are not tolerated, the most frequent first."""
+    nodes = model.nodes
+    counts: Counter[str] = Counter()
+    for code, times in Counter(nodes.taint_code[slots].tolist()).items():
+        for key, value, effect in nodes.taint_sets[code]:
+            if effect != "PreferNoSchedule" and not shape.rules.tolerates((key, value, effect)):
+                counts[f"{key}={value}:{effect}" if value else f"{key}:{effect}"] += times
+    return ", ".join(name for name, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:3])

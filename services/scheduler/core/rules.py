@@ -1,0 +1,235 @@
+"""Which nodes a pod may run on at all, and which it would like: a shape's rules over all nodes.
+
+The semantics are kube-scheduler's: node selector and required affinity (terms are alternatives, an
+empty term matches nothing), NoSchedule and NoExecute taints against tolerations, ``unschedulable``
+tolerated as the taint ``node.kubernetes.io/unschedulable``, readiness. Scores are those of Volcano's
+``nodeorder``: preferred affinity and PreferNoSchedule taints, each scaled to 0..100 by the largest
+value; here over all nodes the pod may run on, full or not, so that a score does not move because some
+other node fills up.
+
+Results are kept as columns and repaired from the log of rule changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from services.scheduler.core.columns import BoolArray, FloatArray, SlotArray
+from services.scheduler.core.nodes import Nodes, TaintKey
+from shared.events.contracts import NodeTerm, Requirement, Toleration
+from shared.events.contracts import Shape as ShapeContract
+
+UNSCHEDULABLE: Final[TaintKey] = ("node.kubernetes.io/unschedulable", "", "NoSchedule")
+_MANY: Final = 64
+
+Test = Callable[[str | None], object]
+"""Of a label's value, None where the label is absent; truth is a match."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusals:
+    """Over some nodes: True where the node passes each of the rules (for reasons)."""
+
+    ready: BoolArray
+    schedulable: BoolArray
+    untainted: BoolArray
+    selected: BoolArray
+    affine: BoolArray
+
+
+class Rules:
+    """The rules of one or more shapes: ``allowed`` nodes and their ``preference``."""
+
+    def __init__(self, nodes: Nodes, shape: ShapeContract) -> None:
+        self._nodes = nodes
+        self.selector = dict(shape.node_selector)
+        self.required = shape.required_terms
+        self._preferred = shape.preferred_terms
+        self._tolerations = shape.tolerations
+        self._tolerates_cordon = _tolerated(UNSCHEDULABLE, shape.tolerations)
+        self.allowed: BoolArray = np.zeros(0, np.bool_)
+        self.epoch = 0
+        """Rises when preferences of nodes changed that are not in the log (another maximum)."""
+        self._wish: FloatArray = np.zeros(0)
+        self._dislike: FloatArray = np.zeros(0)
+        self._most = (0.0, 0.0)
+        self._seen = -1
+        self._hard_taints: list[bool] = []
+        self._soft_taints: list[int] = []
+
+    def refresh(self) -> None:
+        """Bring ``allowed`` and preferences up to date; costs in proportion to what changed."""
+        nodes = self._nodes
+        if self._seen == nodes.rules_log.end:
+            return
+        changed = nodes.rules_log.since(self._seen) if self._seen >= 0 else None
+        if self.allowed.size != nodes.exists.size:
+            extra = nodes.exists.size - self.allowed.size
+            self.allowed = np.pad(self.allowed, (0, extra))
+            self._wish = np.pad(self._wish, (0, extra))
+            self._dislike = np.pad(self._dislike, (0, extra))
+        if changed is None or len(changed) > _MANY:
+            slots = np.arange(len(nodes.names))
+        else:
+            slots = np.array(sorted(set(changed)), np.intp)
+        self._evaluate(slots)
+        self._seen = nodes.rules_log.end
+
+    @property
+    def indifferent(self) -> bool:
+        """No node is preferred to another."""
+        return self._most == (0.0, 0.0)
+
+    def preference(self, slots: SlotArray, affinity_weight: float, taint_weight: float) -> FloatArray | float:
+        """Return the static score of nodes, each part 0..100 times its weight."""
+        most_wished, most_disliked = self._most
+        score: FloatArray | float = 0.0
+        if most_wished > 0:
+            score = affinity_weight * (100.0 * self._wish[slots] / most_wished)
+        if most_disliked > 0:
+            score = score + taint_weight * (100.0 - 100.0 * self._dislike[slots] / most_disliked)
+        return score
+
+    def tolerates(self, taint: TaintKey) -> bool:
+        """Whether the pods tolerate a taint."""
+        return _tolerated(taint, self._tolerations)
+
+    def refusals(self, slots: SlotArray) -> Refusals:
+        """Say for each node which rule it passes."""
+        nodes = self._nodes
+        self._learn_taints()
+        return Refusals(
+            ready=nodes.ready[slots],
+            schedulable=~nodes.unschedulable[slots] | self._tolerates_cordon,
+            untainted=~np.array(self._hard_taints, np.bool_)[nodes.taint_code[slots]],
+            selected=self._selected(slots),
+            affine=self._affine(slots),
+        )
+
+    # ------------------------------------------------------------------ inside
+
+    def _evaluate(self, slots: SlotArray) -> None:
+        passed = self.refusals(slots)
+        allowed = passed.ready & passed.schedulable & passed.untainted & passed.selected & passed.affine
+        self.allowed[slots] = allowed
+        if self._preferred:
+            wish = np.zeros(slots.size)
+            for preferred in self._preferred:
+                wish += preferred.weight * self._term(preferred.term, slots)
+            self._wish[slots] = np.where(allowed, wish, 0.0)
+        if any(self._soft_taints):
+            dislike = np.array(self._soft_taints, np.float64)[self._nodes.taint_code[slots]]
+            self._dislike[slots] = np.where(allowed, dislike, 0.0)
+        most = (float(self._wish.max(initial=0.0)), float(self._dislike.max(initial=0.0)))
+        if most != self._most:
+            self._most = most
+            self.epoch += 1
+
+    def _learn_taints(self) -> None:
+        for taints in self._nodes.taint_sets[len(self._hard_taints) :]:
+            open_taints = [taint for taint in taints if not _tolerated(taint, self._tolerations)]
+            self._hard_taints.append(any(effect != "PreferNoSchedule" for _, _, effect in open_taints))
+            self._soft_taints.append(sum(effect == "PreferNoSchedule" for _, _, effect in open_taints))
+
+    def _selected(self, slots: SlotArray) -> BoolArray:
+        passed = np.ones(slots.size, np.bool_)
+        for key, value in self.selector.items():
+            passed &= self._where(key, _equals(value), slots)
+        return passed
+
+    def _affine(self, slots: SlotArray) -> BoolArray:
+        if self.required is None:
+            return np.ones(slots.size, np.bool_)
+        passed = np.zeros(slots.size, np.bool_)
+        for term in self.required:
+            passed |= self._term(term, slots)
+        return passed
+
+    def _term(self, term: NodeTerm, slots: SlotArray) -> BoolArray:
+        if not term.expressions and not term.fields:
+            return np.zeros(slots.size, np.bool_)
+        passed = np.ones(slots.size, np.bool_)
+        for expression in term.expressions:
+            passed &= self._where(expression.key, _test(expression), slots)
+        for requirement in term.fields:
+            passed &= self._field(requirement, slots)
+        return passed
+
+    def _where(self, key: str, test: Test, slots: SlotArray) -> BoolArray:
+        """Test a label on many nodes by testing each of its values once."""
+        column = self._nodes.label(key)
+        if len(column.values) > 4 * slots.size:
+            values = column.values
+            return np.array([bool(test(values[code])) for code in column.codes[slots].tolist()], np.bool_)
+        table = np.array([bool(test(value)) for value in column.values], np.bool_)
+        return table[column.codes[slots]]
+
+    def _field(self, requirement: Requirement, slots: SlotArray) -> BoolArray:
+        """``metadata.name`` is the only field that nodes are selected by."""
+        if requirement.key != "metadata.name":
+            return np.zeros(slots.size, np.bool_)
+        test = _test(requirement)
+        names = self._nodes.names
+        return np.array([bool(test(names[slot])) for slot in slots.tolist()], np.bool_)
+
+
+def _test(requirement: Requirement) -> Test:
+    """Return a requirement as a test of a label's value, None where the label is absent."""
+    values = frozenset(requirement.values)
+    match requirement.operator:
+        case "In":
+            return lambda held: held in values
+        case "NotIn":
+            return lambda held: held not in values
+        case "Exists":
+            return lambda held: held is not None
+        case "DoesNotExist":
+            return lambda held: held is None
+        case "Gt" | "Lt" as operator:
+            return _comparison(operator, requirement.values)
+
+
+def _equals(value: str) -> Test:
+    return lambda held: held == value
+
+
+def _comparison(operator: str, values: Sequence[str]) -> Test:
+    """``Gt`` and ``Lt`` compare whole numbers; anything else matches nothing, as in Kubernetes."""
+    bound = _whole(values[0]) if len(values) == 1 else None
+
+    def test(held: str | None) -> bool:
+        number = None if held is None else _whole(held)
+        if number is None or bound is None:
+            return False
+        return number > bound if operator == "Gt" else number < bound
+
+    return test
+
+
+def _whole(text: str) -> int | None:
+    body = text[1:] if text[:1] in ("-", "+") else text
+    return int(text) if body.isascii() and body.isdigit() else None
+
+
+def _tolerated(taint: TaintKey, tolerations: Iterable[Toleration]) -> bool:
+    key, value, effect = taint
+    return any(
+        toleration.effect in ("", effect)
+        and (toleration.key == key or (not toleration.key and toleration.operator == "Exists"))
+        and _accepts(toleration, value)
+        for toleration in tolerations
+    )
+
+
+def _accepts(toleration: Toleration, value: str) -> bool:
+    match toleration.operator:
+        case "Exists":
+            return True
+        case "Equal":
+            return toleration.value == value
+        case "Gt" | "Lt" as operator:
+            return bool(_comparison(operator, (toleration.value,))(value))

@@ -1,0 +1,87 @@
+"""Shapes: what scheduling sees of a pod, numbered by content.
+
+Pods of one template have the same shape, and so have pods of different jobs that ask for the same.
+Shapes that differ only in amounts share their rules (``rules``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from services.scheduler.core.nodes import Nodes
+from services.scheduler.core.resources import PODS, Amounts, Resources
+from services.scheduler.core.rules import Rules
+from shared.events.contracts import NodeTerm, Requirement
+from shared.events.contracts import Shape as ShapeContract
+
+
+@dataclass(slots=True, eq=False)
+class Shape:
+    """One shape. ``amounts`` are one pod's requests, ``pods`` (always 1) included."""
+
+    number: int
+    amounts: Amounts
+    rules: Rules
+    requested: Amounts = field(init=False)
+    """The requests without ``pods``."""
+
+    def __post_init__(self) -> None:
+        self.requested = tuple(item for item in self.amounts if item[0] != PODS)
+
+    def describe(self, resources: Resources) -> str:
+        """Return the requests in words; a pod without any is a best-effort pod."""
+        words = [resources.describe(column, amount) for column, amount in self.requested]
+        return ", ".join(words) or "no resources"
+
+
+class Shapes:
+    """All shapes seen, by content."""
+
+    def __init__(self, resources: Resources, nodes: Nodes) -> None:
+        self._resources = resources
+        self._nodes = nodes
+        self._shapes: dict[tuple[Hashable, ...], Shape] = {}
+        self._rules: dict[Hashable, Rules] = {}
+        self.by_number: list[Shape] = []
+
+    def intern(self, contract: ShapeContract) -> Shape:
+        """Return the shape of this content. Priority, gates and extras do not belong to it."""
+        rules = _rules_key(contract)
+        key = (tuple(sorted(contract.requests.items())), rules)
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape = self._shapes[key] = self._make(contract, rules)
+        return shape
+
+    def _make(self, contract: ShapeContract, key: Hashable) -> Shape:
+        rules = self._rules.get(key)
+        if rules is None:
+            rules = self._rules[key] = Rules(self._nodes, contract)
+        requests = {name: amount for name, amount in contract.requests.items() if name != "pods"}
+        amounts = self._resources.amounts({**requests, "pods": 1})
+        self._nodes.fit_columns()
+        shape = Shape(len(self.by_number), amounts, rules)
+        self.by_number.append(shape)
+        return shape
+
+
+def _rules_key(shape: ShapeContract) -> Hashable:
+    if not (
+        shape.node_selector or shape.required_terms is not None or shape.preferred_terms or shape.tolerations
+    ):
+        return None
+    return (
+        tuple(sorted(shape.node_selector.items())),
+        None if shape.required_terms is None else tuple(map(_term_key, shape.required_terms)),
+        tuple((preferred.weight, _term_key(preferred.term)) for preferred in shape.preferred_terms),
+        tuple((t.key, t.operator, t.value, t.effect) for t in shape.tolerations),
+    )
+
+
+def _term_key(term: NodeTerm) -> Hashable:
+    return tuple(map(_requirement_key, term.expressions)), tuple(map(_requirement_key, term.fields))
+
+
+def _requirement_key(requirement: Requirement) -> Hashable:
+    return requirement.key, requirement.operator, requirement.values

@@ -1,0 +1,218 @@
+"""All lanes: which are to be tried, what stops the others, and what makes them be tried again.
+
+A stop names what was lacking, and only growth of that wakes the lane: room for its shape, quota of a
+level, the queue's state, the gang that held it back. So a cycle's cost follows what changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from datetime import datetime
+from typing import Final, TypeVar
+
+from services.scheduler.core.gangs import Gang, OrderKey, by_shape
+from services.scheduler.core.lanes import (
+    REPAIR,
+    START,
+    SURPLUS,
+    Behind,
+    Lane,
+    NoQuota,
+    NoRoom,
+    NotOpen,
+    Scarce,
+    Signature,
+    Stop,
+)
+from services.scheduler.core.policy import Policy
+from services.scheduler.core.queues import Queue, Queues
+from services.scheduler.core.shapes import Shape
+from services.scheduler.core.timers import Timers
+
+K = TypeVar("K", bound=Hashable)
+
+ANY_GROWTH: Final = -1
+"""Instead of a shape's number: a gang whose shapes have room, but not together."""
+
+
+class Waiting:
+    """The waiting gangs of a pool."""
+
+    def __init__(self, queues: Queues) -> None:
+        self._queues = queues
+        self.lanes: dict[Signature, Lane] = {}
+        self.active: dict[Queue, None] = {}
+        """Queues with lanes to be tried."""
+        self.queues: dict[Queue, None] = {}
+        """Queues with waiting gangs."""
+        self.by_room: dict[int, dict[Lane, None]] = {}
+        """Lanes stopped for lack of room, by shape."""
+        self.by_quota: dict[str, dict[Lane, None]] = {}
+        self.by_state: dict[str, dict[Lane, None]] = {}
+        self.holders: dict[Scarce, dict[Lane, None]] = {}
+        self.timers: Timers[Lane] = Timers()
+        self.size = 0
+        self._tickets = 0
+        self._woken: dict[Lane, None] = {}
+
+    # ------------------------------------------------------------------ gangs
+
+    def enter(self, gang: Gang) -> None:
+        """Put a gang that needs something in its lane."""
+        queue = self._queues.get(gang.contract.queue)
+        groups = by_shape(gang.needs.must or gang.needs.more)
+        surplus = not gang.needs.must
+        shapes = tuple(
+            (shape, 0 if surplus else sum(len(pick.members) for pick in picks))
+            for shape, picks in groups.items()
+        )
+        kind = SURPLUS if surplus else REPAIR if gang.started else START
+        signature = (
+            queue.name,
+            kind,
+            not gang.pending,
+            tuple((shape.number, count) for shape, count in shapes),
+        )
+        lane = self.lanes.get(signature)
+        if lane is None:
+            lane = self.lanes[signature] = Lane(signature, queue, shapes)
+            self._activate(lane)
+        self._tickets += 1
+        self.size += 1
+        queue.waiting += 1
+        self.queues[queue] = None
+        if lane.push(gang, self._tickets) and isinstance(lane.stop, Behind):
+            self.wake(lane)
+
+    def leave(self, gang: Gang) -> None:
+        """Take a gang out of its lane, if it is in one."""
+        lane = gang.lane
+        if lane is None:
+            return
+        was_head = lane.drop(gang)
+        self.size -= 1
+        lane.queue.waiting -= 1
+        if not lane.queue.waiting:
+            self.queues.pop(lane.queue, None)
+        if not lane.size:
+            self.wake(lane)
+            self._deactivate(lane)
+            del self.lanes[lane.signature]
+        elif was_head:
+            self._free_followers(lane)
+
+    # ------------------------------------------------------------------ stops
+
+    def stop(self, lane: Lane, stop: Stop) -> None:
+        """Do not try the lane until what it lacks grows."""
+        self._deactivate(lane)
+        lane.stop = stop
+        match stop:
+            case NoRoom(shape=shape, together=together):
+                number = ANY_GROWTH if together else shape.number
+                self.by_room.setdefault(number, {})[lane] = None
+            case NoQuota(level=level):
+                self.by_quota.setdefault(level.name, {})[lane] = None
+            case NotOpen():
+                self.by_state.setdefault(lane.queue.name, {})[lane] = None
+            case Behind(holder=holder):
+                holder.followers[lane] = None
+
+    def hold(self, lane: Lane, scarce: Scarce, until: float) -> None:
+        """Let a stopped lane keep what it lacks from later gangs until the time given."""
+        lane.holding = scarce
+        self.holders.setdefault(scarce, {})[lane] = None
+        self.timers.add(until, lane)
+
+    def wake(self, lane: Lane) -> None:
+        """Try the lane again, and those behind it."""
+        stop = lane.stop
+        if stop is None:
+            return
+        lane.stop = None
+        match stop:
+            case NoRoom(shape=shape, together=together):
+                _discard(self.by_room, ANY_GROWTH if together else shape.number, lane)
+            case NoQuota(level=level):
+                _discard(self.by_quota, level.name, lane)
+            case NotOpen():
+                _discard(self.by_state, lane.queue.name, lane)
+            case Behind(holder=holder):
+                holder.followers.pop(lane, None)
+        if lane.holding is not None:
+            _discard(self.holders, lane.holding, lane)
+            lane.holding = None
+        self._activate(lane)
+        self._free_followers(lane)
+
+    def wake_due(self, now: datetime) -> None:
+        """Let those pass that a gang held back for long enough."""
+        for lane in self.timers.due(now.timestamp()):
+            self._free_followers(lane)
+
+    def wake_queues(self, names: set[str]) -> None:
+        """Try lanes again whose queue holds less or has other rules."""
+        for name in sorted(names):
+            for lane in list(self.by_quota.get(name, ())) + list(self.by_state.get(name, ())):
+                self.wake(lane)
+
+    def holder_of(
+        self, queue: Queue, shapes: Iterable[Shape], key: OrderKey, policy: Policy, now: datetime
+    ) -> Lane | None:
+        """Return a lane that comes before ``key`` and holds something which one of the shapes needs."""
+        if not self.holders:
+            return None
+        hold = policy.hold.total_seconds()
+        for scarce in _scarce(queue, shapes):
+            for holder in self.holders.get(scarce, ()):
+                if _precedes(holder, queue, key) and holder.held_until(hold) > now.timestamp():
+                    return holder
+        return None
+
+    def take_woken(self) -> list[Lane]:
+        """Return and forget the lanes that are to be tried since the last call."""
+        woken, self._woken = self._woken, {}
+        return list(woken)
+
+    # ------------------------------------------------------------------ inside
+
+    def _free_followers(self, lane: Lane) -> None:
+        for follower in list(lane.followers):
+            self.wake(follower)
+
+    def _activate(self, lane: Lane) -> None:
+        lane.queue.active[lane] = None
+        self._woken[lane] = None
+        self.active[lane.queue] = None
+
+    def _deactivate(self, lane: Lane) -> None:
+        lane.queue.active.pop(lane, None)
+        self._woken.pop(lane, None)
+        if not lane.queue.active:
+            self.active.pop(lane.queue, None)
+
+
+def _scarce(queue: Queue, shapes: Iterable[Shape]) -> list[Scarce]:
+    shapes = tuple(shapes)
+    levels = [level.name for level in queue.chain if level.capability]
+    columns = sorted({column for shape in shapes for column, _ in shape.amounts}) if levels else []
+    return [
+        *(("room", shape.number, "") for shape in shapes),
+        *(("quota", column, level) for level in levels for column in columns),
+    ]
+
+
+def _precedes(holder: Lane, queue: Queue, key: OrderKey) -> bool:
+    """In its own queue, the order of gangs; between queues, only priority: shares change."""
+    if holder.queue is not queue:
+        return holder.queue.priority > queue.priority
+    head = holder.head()
+    return head is not None and head[0] < key
+
+
+def _discard(index: dict[K, dict[Lane, None]], key: K, lane: Lane) -> None:
+    lanes = index.get(key)
+    if lanes is not None:
+        lanes.pop(lane, None)
+        if not lanes:
+            del index[key]

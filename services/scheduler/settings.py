@@ -1,0 +1,76 @@
+"""What the scheduler can be told."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pydantic import Field
+
+from services.scheduler.core.policy import Policy
+from shared.settings import CommonSettings
+
+
+class SchedulerSettings(CommonSettings):
+    """Environment variables ``PUMICE_<FIELD>``; times are in seconds."""
+
+    pools: tuple[str, ...] = Field(
+        ("default",),
+        description="Node pools to schedule from the start, as a JSON list; others are taken up when a node "
+        "or gang names them.",
+    )
+    debounce: float = Field(
+        0.002,
+        ge=0,
+        description="Pause between a change and the cycle it starts: joins the events of a burst, and is "
+        "small against the log's round trip.",
+    )
+    cycle_gangs: int = Field(
+        200,
+        ge=1,
+        description="Most gangs tried before decisions are published, so that the first need not wait for "
+        "the last (about 20 ms of work).",
+    )
+    report_pause: float = Field(
+        1.0, gt=0, description="Pause between two rounds of reports: changes in between are joined."
+    )
+    report_slice: int = Field(
+        200, ge=1, description="Waiting gangs explained at a time, so that reports never delay a cycle."
+    )
+    results_lookback: int = Field(
+        2000,
+        ge=0,
+        description="Records of bind-results read again at the start, in each partition: a result of a "
+        "decision in flight may be older than this process. Twice what the controller works on at a time.",
+    )
+    hold: float = Field(
+        300.0,
+        ge=0,
+        description="For how long a gang that does not fit yet keeps later gangs from taking what it needs "
+        "piece by piece; 0: not at all.",
+    )
+    decision_patience: float = Field(
+        120.0, gt=0, description="Send a decision again when no result came for so long."
+    )
+    binpack_weight: float = Field(
+        1.0, ge=0, description="Weight of packing pods tightly (Volcano's binpack.weight)."
+    )
+    binpack_resources: dict[str, float] = Field(
+        default={"cpu": 1.0, "memory": 1.0},
+        description="Weight of resources in binpack, as a JSON object (Volcano's binpack.resources).",
+    )
+    binpack_extended: float = Field(
+        10.0,
+        ge=0,
+        description="Weight in binpack of a resource not named above: accelerators are what clusters are "
+        "short of.",
+    )
+
+    def policy(self) -> Policy:
+        """Return the core's policy."""
+        return Policy(
+            binpack_weight=self.binpack_weight,
+            resource_weights=(("pods", 0.0), *sorted(self.binpack_resources.items())),
+            extended_weight=self.binpack_extended,
+            hold=timedelta(seconds=self.hold),
+            patience=timedelta(seconds=self.decision_patience),
+        )

@@ -1,0 +1,301 @@
+"""The scheduler over the in-process log: events in, decisions and reports out."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+import pytest
+
+from services.scheduler.app import Scheduler, build
+from services.scheduler.settings import SchedulerSettings
+from shared.clock import LoopClock
+from shared.errors import Fenced
+from shared.events import contracts as c
+from shared.events import topics
+from shared.events.codec import decode, encode
+from shared.events.envelope import Envelope
+from shared.log.memory import MemoryLog
+from shared.log.port import Delivery, Record
+from shared.telemetry.telemetry import Telemetry
+
+pytestmark = pytest.mark.looptime
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+SHAPE = c.Shape(requests={"cpu": 1000, "nvidia.com/gpu": 1})
+
+
+class World:
+    """A log and what to say on it."""
+
+    def __init__(self) -> None:
+        self.clock = LoopClock(NOW)
+        self.log = MemoryLog(self.clock)
+        self.count = itertools.count(1)
+
+    def ids(self) -> str:
+        return f"{next(self.count):032x}"
+
+    async def start(self) -> None:
+        await self.log.start()
+        await self.log.create_topics(topics.SPECS)
+
+    async def say(self, topic: str, key: bytes, data: c.Contract, traceparent: str | None = None) -> None:
+        envelope = Envelope(self.ids(), "/test", self.clock.now(), data, traceparent=traceparent)
+        await self.log.producer.send(encode(topic, key, envelope))
+
+    async def state(self, kind: str, namespace: str, name: str, data: c.Contract | None) -> None:
+        key = topics.state_key(kind, namespace, name)
+        if data is None:
+            await self.log.producer.send(Record(topics.CLUSTER_STATE, key, None))
+        else:
+            await self.say(topics.CLUSTER_STATE, key, data)
+
+    async def node(self, name: str, gpus: int, pool: str = "default") -> None:
+        amounts = {"cpu": 64000, "pods": 110, "nvidia.com/gpu": gpus}
+        await self.state("node", "", name, c.NodeState(name=name, pool=pool, allocatable=amounts))
+
+    async def queue(self, name: str = "default") -> None:
+        await self.state("queue", "", name, c.QueueState(name=name))
+
+    async def gang(self, contract: c.Gang, *, ready: bool = True) -> None:
+        state = c.PodGroupState(
+            namespace=contract.namespace, name=contract.name, uid=contract.uid, gang=contract
+        )
+        await self.state("podgroup", contract.namespace, contract.name, state)
+        if ready:
+            await self.say(topics.PODGROUP_READY, contract.pool.encode(), c.GangReady(gang=contract))
+
+    async def bound(self, contract: c.Gang, decision: c.GangDecided) -> None:
+        for binding in decision.bindings:
+            pod = c.PodState(
+                namespace="ns",
+                name=binding.pod,
+                uid=f"uid-{binding.pod}",
+                gang=contract.name,
+                task=binding.task,
+                queue="default",
+                node=binding.node,
+                phase="Running",
+                shape=SHAPE,
+                created_at=NOW,
+            )
+            await self.state("pod", "ns", binding.pod, pod)
+
+    async def read(self, topic: str) -> list[Delivery]:
+        reader = await self.log.read([topic])
+        found: list[Delivery] = []
+        while not await reader.caught_up():
+            found += await reader.poll(timeout=0.1)
+        await reader.close()
+        return found
+
+    async def decisions(self) -> list[c.GangDecided]:
+        events = [decode(delivery).data for delivery in await self.read(topics.BIND_DECISIONS)]
+        return [event for event in events if isinstance(event, c.GangDecided)]
+
+    async def reports(self) -> dict[bytes, c.GangReport | None]:
+        found: dict[bytes, c.GangReport | None] = {}
+        for delivery in await self.read(topics.SCHEDULING_REPORTS):
+            event = None if delivery.value is None else decode(delivery).data
+            found[delivery.key or b""] = event if isinstance(event, c.GangReport) else None
+        return found
+
+
+def gang(name: str, count: int, *, pool: str = "default", generation: int = 0) -> c.Gang:
+    return c.Gang(
+        namespace="ns",
+        name=name,
+        uid=f"uid-{name}",
+        generation=generation,
+        job=name,
+        pool=pool,
+        min_member=count,
+        tasks=(
+            c.GangTask(
+                name="worker",
+                shape=SHAPE,
+                members=tuple(c.Member(pod=f"{name}-worker-{i}", index=i) for i in range(count)),
+                minimum=count,
+            ),
+        ),
+        created_at=NOW,
+        ready_since=NOW,
+    )
+
+
+@asynccontextmanager
+async def running(world: World) -> AsyncIterator[Scheduler]:
+    scheduler = build(
+        SchedulerSettings(), clock=world.clock, log=world.log, ids=world.ids, telemetry=Telemetry("scheduler")
+    )
+    task = asyncio.create_task(scheduler.run())
+    try:
+        yield scheduler
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_gang_that_fits_is_decided_in_one_message() -> None:
+    world = World()
+    await world.start()
+    await world.queue()
+    await world.node("n1", 8)
+    async with running(world) as scheduler:
+        await asyncio.sleep(1)
+        assert scheduler.health.ready
+        await world.gang(gang("train", 4))
+        await asyncio.sleep(1)
+        (decision,) = await world.decisions()
+    assert decision.enqueue
+    assert decision.minimum == 4
+    assert [(b.pod, b.node) for b in decision.bindings] == [(f"train-worker-{i}", "n1") for i in range(4)]
+
+
+async def test_the_offset_of_a_gang_is_committed_with_its_decision() -> None:
+    world = World()
+    await world.start()
+    await world.queue()
+    await world.node("n1", 8)
+    async with running(world):
+        await world.gang(gang("train", 4))
+        await asyncio.sleep(1)
+        committed = await world.log.committed("scheduler", topics.PODGROUP_READY)
+    assert sorted(committed.values()) == [1]
+
+
+async def test_a_gang_that_waits_is_reported_and_the_report_taken_back_when_it_starts() -> None:
+    world = World()
+    await world.start()
+    await world.queue()
+    await world.node("n1", 2)
+    async with running(world):
+        await world.gang(gang("train", 4))
+        await asyncio.sleep(3)
+        report = (await world.reports())[b"ns/train"]
+        assert report is not None
+        assert report.reason.code == "gang-too-large"
+        assert report.position == 1
+        await world.node("n2", 8)
+        await asyncio.sleep(3)
+        assert (await world.reports())[b"ns/train"] is None
+        assert len(await world.decisions()) == 1
+
+
+async def test_a_restarted_scheduler_counts_what_was_decided_and_not_carried_out() -> None:
+    world = World()
+    await world.start()
+    await world.queue()
+    await world.node("n1", 8)
+    async with running(world):
+        await world.gang(gang("first", 6))
+        await asyncio.sleep(1)
+    async with running(world):
+        await world.gang(gang("second", 6))
+        await asyncio.sleep(2)
+        assert [d.gang.name for d in await world.decisions()] == ["first"]
+
+
+async def test_a_restarted_scheduler_decides_about_gangs_that_only_the_state_names() -> None:
+    world = World()
+    await world.start()
+    await world.queue()
+    async with running(world):
+        await world.gang(gang("train", 4))
+        await asyncio.sleep(2)
+    await world.node("n1", 8)
+    async with running(world):
+        await asyncio.sleep(2)
+        assert [d.gang.name for d in await world.decisions()] == ["train"]
+
+
+async def test_a_decision_that_was_rolled_back_is_decided_anew() -> None:
+    world = World()
+    await world.start()
+    await world.queue()
+    await world.node("n1", 8)
+    async with running(world):
+        await world.gang(gang("train", 4))
+        await asyncio.sleep(1)
+        (decision,) = await world.decisions()
+        result = c.DecisionApplied(
+            decision=decision.decision,
+            pool="default",
+            gang=decision.gang,
+            outcome=c.DecisionOutcome.ROLLED_BACK,
+            at=world.clock.now(),
+        )
+        await world.say(topics.BIND_RESULTS, b"default", result)
+        await asyncio.sleep(2)
+        first, second = await world.decisions()
+    assert second.bindings == first.bindings
+    assert second.decision != first.decision
+
+
+async def test_an_older_scheduler_of_the_pool_stops_and_says_so() -> None:
+    world = World()
+    await world.start()
+    await world.queue()
+    await world.node("n1", 8)
+    scheduler = build(
+        SchedulerSettings(), clock=world.clock, log=world.log, ids=world.ids, telemetry=Telemetry("scheduler")
+    )
+    task = asyncio.create_task(scheduler.run())
+    await asyncio.sleep(1)
+    await world.log.transactional("pumice-scheduler-default")
+    await world.gang(gang("train", 4))
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await task
+    assert caught.group_contains(Fenced, match="another scheduler has taken over node pool default")
+    assert await world.decisions() == []
+
+
+async def test_a_pool_that_a_gang_names_is_scheduled_on_its_own_nodes() -> None:
+    world = World()
+    await world.start()
+    await world.queue()
+    await world.node("n1", 8)
+    await world.node("a1", 8, pool="a100")
+    async with running(world):
+        await world.gang(gang("train", 4, pool="a100"))
+        await asyncio.sleep(2)
+        (decision,) = await world.decisions()
+    assert decision.pool == "a100"
+    assert {binding.node for binding in decision.bindings} == {"a1"}
+
+
+async def test_an_unreadable_gang_goes_to_the_dead_letters_and_the_next_one_is_decided() -> None:
+    world = World()
+    await world.start()
+    await world.queue()
+    await world.node("n1", 8)
+    async with running(world):
+        await world.log.producer.send(Record(topics.PODGROUP_READY, b"default", b"{not json"))
+        await world.gang(gang("train", 4))
+        await asyncio.sleep(2)
+        assert len(await world.decisions()) == 1
+        (letter,) = await world.read(topics.dead_letter(topics.PODGROUP_READY))
+    assert letter.value == b"{not json"
+
+
+async def test_room_freed_by_a_pod_that_ended_starts_the_next_gang() -> None:
+    world = World()
+    await world.start()
+    await world.queue()
+    await world.node("n1", 4)
+    async with running(world):
+        await world.gang(gang("first", 4))
+        await asyncio.sleep(1)
+        (decision,) = await world.decisions()
+        await world.bound(gang("first", 4), decision)
+        await world.gang(gang("second", 4))
+        await asyncio.sleep(1)
+        assert len(await world.decisions()) == 1
+        for binding in decision.bindings:
+            await world.state("pod", "ns", binding.pod, None)
+        await world.state("podgroup", "ns", "first", None)
+        await asyncio.sleep(1)
+        assert [d.gang.name for d in await world.decisions()] == ["first", "second"]
