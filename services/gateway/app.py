@@ -43,6 +43,11 @@ class Gateway:
         return self._context.model
 
     @property
+    def listening(self) -> bool:
+        """Say whether there is an address yet."""
+        return self._url is not None
+
+    @property
     def url(self) -> str:
         """Return the address it listens on, once it does."""
         if self._url is None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from services.gateway.core.facts import Change, Decision, Entry, Gang, JobRecord, Life, Model, Submission
 from shared.api.names import podgroup_name
-from shared.events.contracts import DecisionOutcome, JobState
+from shared.events.contracts import JobState
 from shared.telemetry.spans import job_trace
 
 SUBMITTED: Final = "Submitted"
@@ -102,15 +102,6 @@ class Incarnation:
         """Return the decisions about its gangs, oldest first."""
         found = [(gang, decision) for gang in self.gangs for decision in gang.decisions.values()]
         return sorted(found, key=lambda pair: (pair[1].event.decided_at, pair[1].event.decision))
-
-    def placed(self) -> bool:
-        """Say whether a decision about the present generation was carried out."""
-        return any(
-            result.gang.generation == self.generation
-            and result.outcome in (DecisionOutcome.APPLIED, DecisionOutcome.PARTIAL)
-            for gang in self.gangs
-            for result in gang.results.values()
-        )
 
     def history(self) -> list[Entry]:
         """Return everything that happened to it, in order of time."""

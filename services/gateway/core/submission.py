@@ -125,7 +125,7 @@ def _named(job: dict[str, Any], id: str) -> tuple[dict[str, Any], JobKey]:  # no
             (Violation(code="required", path="metadata", message="metadata with a name is required"),)
         )
     name, prefix = metadata.get("name"), metadata.get("generateName")
-    namespace = metadata.get("namespace") or "default"
+    namespace = metadata.get("namespace")
     wrong = [
         Violation(code="invalid-type", path=f"metadata.{field}", message=f"{field} must be a text")
         for field, value in (("name", name), ("generateName", prefix), ("namespace", namespace))
@@ -136,7 +136,7 @@ def _named(job: dict[str, Any], id: str) -> tuple[dict[str, Any], JobKey]:  # no
     if not name and not prefix:
         message = "a job needs a name or a generateName"
         raise Invalid((Violation(code="required", path="metadata.name", message=message),))
-    name = name or generated_name(prefix or "", id)
+    name, namespace = name or generated_name(prefix or "", id), namespace or "default"
     named = {**metadata, "name": name, "namespace": namespace}
     return {**job, "metadata": named}, (namespace, name)
 

@@ -17,7 +17,7 @@ from shared.telemetry.phases import Phase
 from shared.telemetry.spans import Attribute
 
 _PLACED = (DecisionOutcome.APPLIED, DecisionOutcome.PARTIAL)
-_ENDING = frozenset(("Completing", "Aborting", "Terminating"))
+_ENDING = frozenset(("Completing", "Terminating"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,8 @@ def _created(job: Incarnation) -> Iterator[Interval]:
     if begin is None and state is not None:
         begin = state.created_at
     if begin is not None and not job.rejected:
-        yield Interval(Phase.CREATE, begin, first)
+        generation = job.changes[0].event.generation if job.changes else 0
+        yield Interval(Phase.CREATE, begin, first, generation)
 
 
 def _scheduled(job: Incarnation) -> Iterator[Interval]:
@@ -121,7 +122,8 @@ def _generation(
             attributes=counts,
             links=links,
         )
-        yield _bind(decision, result, generation)
+        if result is None or result.outcome is not DecisionOutcome.REFUSED:
+            yield _bind(decision, result, generation)
         waits_since = None
         if result is not None and result.outcome in _PLACED:
             placed_at = placed_at or result.at
