@@ -99,7 +99,8 @@ class SqliteStore:
                     self._write(connection, change)
                 connection.execute("COMMIT")
             except BaseException:
-                connection.execute("ROLLBACK")
+                if connection.in_transaction:  # SQLite has rolled back by itself when the disk is full
+                    connection.execute("ROLLBACK")
                 raise
 
     def read(self, where: TopicPartition, position: int, limit: int) -> list[Delivery]:

@@ -109,6 +109,10 @@ class Broker:
             return Slice(records[:limit], records[limit].offset)
         return Slice(records, max(records[-1].offset + 1, floor) if records else floor)
 
+    def at_end(self, where: TopicPartition, position: int) -> bool:
+        """Say without looking at records that there is nothing at ``position`` yet."""
+        return position >= self.state.partitions[where].end
+
     def now_ms(self) -> int:
         """Return the clock's time in ms since the epoch."""
         return int(self.clock.now().timestamp() * 1000)

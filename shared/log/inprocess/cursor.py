@@ -95,7 +95,7 @@ class Cursor:
         moves: list[tuple[TopicPartition, int, int]] = []
         for where in self._in_turn():
             before = self._positions.get(where)
-            if before is None or len(taken) >= limit:
+            if before is None or len(taken) >= limit or self._broker.at_end(where, before):
                 continue
             records, after = await self._broker.read(where, before, limit - len(taken))
             if self._positions.get(where) == before and where not in self._paused:

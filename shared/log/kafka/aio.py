@@ -15,7 +15,7 @@ from aiokafka.errors import (
     IllegalStateError,
     KafkaConnectionError,
     KafkaError,
-    ProducerFenced,
+    ProducerClosed,
     RebalanceInProgressError,
     UnknownMemberIdError,
 )
@@ -65,8 +65,10 @@ def never_expire(producer: Any) -> None:
 async def stop_producer(producer: Any, timeout: float) -> None:
     """Stop within ``timeout`` seconds; undelivered batches of an absent broker are given up."""
     if not await _within(producer.stop(), timeout):
-        producer._message_accumulator.fail_all(ProducerFenced())  # noqa: SLF001 - ends its flush
-        await _within(producer._sender.close(), timeout / 5)  # noqa: SLF001 - stop gave up before that
+        # It was waiting for its queue to drain. What is on its way ends first, then the queue is
+        # failed: the other way round a batch on its way is put back into a queue that forgot it.
+        await _within(producer._sender.close(), timeout / 5)  # noqa: SLF001
+        producer._message_accumulator.fail_all(ProducerClosed())  # noqa: SLF001
         await _within(producer.client.close(), timeout / 5)
     _hush(producer)
 

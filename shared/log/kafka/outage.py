@@ -49,7 +49,6 @@ _ROUTINE = (
     "Heartbeat failed: local member_id was not recognized",
     "Heartbeat failed for group %s: coordinator",
     "OffsetCommit failed for group %s due to group",
-    "User provided",
     "Unexpected error in sender routine",
 )
 """What belongs to every rebalance or fencing, or is raised by us to the owner as well."""
