@@ -1,0 +1,93 @@
+"""The built-in kinds this server serves, each with its names and its rules."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from simulator.core.kinds import Kind, Scale, Strategy, View
+from simulator.core.typed import Types
+from simulator.strategies import crds, events, others, pods
+
+JSON = dict[str, Any]
+
+_FILE: Final = Path(__file__).parent / "types" / "types.json"
+TYPES: Final = Types(json.loads(_FILE.read_text(encoding="utf-8")) if _FILE.exists() else {})
+
+_REPLICAS: Final = Scale(".spec.replicas", ".status.replicas")
+
+
+def _kind(  # noqa: PLR0913 - the columns of the table below
+    group: str,
+    plural: str,
+    kind: str,
+    short: str = "",
+    strategy: Strategy = others.PLAIN,
+    *,
+    namespaced: bool = True,
+    status: bool = False,
+    scale: Scale | None = None,
+    all_: bool = False,
+    model: str = "",
+    view: View | None = None,
+) -> Kind:
+    type_name = model or f"V1{kind}"
+    api_version = f"{group}/v1" if group else "v1"
+    return Kind(
+        group=group,
+        version="v1",
+        plural=plural,
+        kind=kind,
+        namespaced=namespaced,
+        short_names=tuple(short.split()),
+        categories=("all",) if all_ else ("api-extensions",) if "webhook" in plural or plural.startswith("customres") else (),
+        status=status,
+        scale=scale,
+        strategy=strategy,
+        decode=lambda body: TYPES.decode(type_name, api_version, kind, body),
+        type_name=type_name,
+        view=view,
+    )
+
+
+_APPS, _BATCH, _NET, _RBAC = "apps", "batch", "networking.k8s.io", "rbac.authorization.k8s.io"
+_ADMISSION = "admissionregistration.k8s.io"
+
+KINDS: Final[tuple[Kind, ...]] = (
+    _kind("", "namespaces", "Namespace", "ns", others.NAMESPACE, namespaced=False, status=True),
+    _kind("", "pods", "Pod", "po", pods.STRATEGY, status=True, all_=True),
+    _kind("", "nodes", "Node", "no", others.NODE, namespaced=False, status=True),
+    _kind("", "services", "Service", "svc", others.SERVICE, status=True, all_=True),
+    _kind("", "configmaps", "ConfigMap", "cm", others.CONFIGMAP),
+    _kind("", "secrets", "Secret", "", others.SECRET),
+    _kind("", "persistentvolumeclaims", "PersistentVolumeClaim", "pvc", others.CLAIM, status=True),
+    _kind("", "persistentvolumes", "PersistentVolume", "pv", others.VOLUME, namespaced=False, status=True),
+    _kind("", "serviceaccounts", "ServiceAccount", "sa", others.SERVICEACCOUNT),
+    _kind("", "events", "Event", "ev", events.CORE, model="CoreV1Event"),
+    _kind("", "endpoints", "Endpoints", "ep", others.PLAIN),
+    _kind("", "resourcequotas", "ResourceQuota", "quota", others.QUOTA, status=True),
+    _kind("", "limitranges", "LimitRange", "limits", others.LIMITRANGE),
+    _kind("", "replicationcontrollers", "ReplicationController", "rc", others.VERSIONED, status=True, scale=_REPLICAS, all_=True),
+    _kind(_APPS, "deployments", "Deployment", "deploy", others.DEPLOYMENT, status=True, scale=_REPLICAS, all_=True),
+    _kind(_APPS, "replicasets", "ReplicaSet", "rs", others.REPLICASET, status=True, scale=_REPLICAS, all_=True),
+    _kind(_APPS, "statefulsets", "StatefulSet", "sts", others.STATEFULSET, status=True, scale=_REPLICAS, all_=True),
+    _kind(_APPS, "daemonsets", "DaemonSet", "ds", others.DAEMONSET, status=True, all_=True),
+    _kind(_BATCH, "jobs", "Job", "", others.JOB, status=True, all_=True),
+    _kind(_BATCH, "cronjobs", "CronJob", "cj", others.CRONJOB, status=True, all_=True),
+    _kind(_NET, "ingresses", "Ingress", "ing", others.VERSIONED, status=True),
+    _kind(_NET, "ingressclasses", "IngressClass", "", others.PLAIN, namespaced=False),
+    _kind(_NET, "networkpolicies", "NetworkPolicy", "netpol", others.NETWORKPOLICY),
+    _kind("scheduling.k8s.io", "priorityclasses", "PriorityClass", "pc", others.PRIORITYCLASS, namespaced=False),
+    _kind("coordination.k8s.io", "leases", "Lease", "", others.PLAIN),
+    _kind(_RBAC, "roles", "Role"),
+    _kind(_RBAC, "rolebindings", "RoleBinding", "", others.ROLEBINDING),
+    _kind(_RBAC, "clusterroles", "ClusterRole", namespaced=False),
+    _kind(_RBAC, "clusterrolebindings", "ClusterRoleBinding", "", others.ROLEBINDING, namespaced=False),
+    _kind("policy", "poddisruptionbudgets", "PodDisruptionBudget", "pdb", others.VERSIONED, status=True),
+    _kind("storage.k8s.io", "storageclasses", "StorageClass", "sc", others.STORAGECLASS, namespaced=False),
+    _kind(_ADMISSION, "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", "", others.MUTATING, namespaced=False),
+    _kind(_ADMISSION, "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", "", others.VALIDATING, namespaced=False),
+    _kind("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", "crd crds", crds.STRATEGY, namespaced=False, status=True),
+    _kind("events.k8s.io", "events", "Event", "ev", events.CORE, model="EventsV1Event", view=events.VIEW),
+)

@@ -1,0 +1,170 @@
+"""What controllers do after a write: garbage collection by owners, emptying of namespaces.
+
+Works through the queues of :class:`~simulator.core.world.World`, a bounded number of objects a step.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simulator.core.delete import delete
+from simulator.core.errors import StatusError
+from simulator.core.kinds import Kind
+from simulator.core.store import Entry
+from simulator.core.world import FOREGROUND, ORPHAN, Call, Steps, World
+from simulator.core.write import replace
+
+JSON = dict[str, Any]
+Key = tuple[str, str, str]
+
+
+def collect(world: World, call: Call, budget: int = 200) -> Steps[bool]:
+    """Do a bounded part of the work that is due. Returns whether more is due."""
+    while budget > 0 and (world.gone or world.suspects):
+        if world.gone:
+            uid = world.gone.popleft()
+            for key in world.store.dependents(uid):
+                budget -= 1
+                yield from _orphaned(world, key, call)
+        else:
+            budget -= yield from _suspect(world, world.suspects.popleft(), call)
+    return bool(world.gone or world.suspects)
+
+
+def _suspect(world: World, key: Key, call: Call) -> Steps[int]:
+    entry = world.store.collection(key[0]).get(key[1], key[2])
+    kind = world.registry.stored(key[0])
+    if entry is None or kind is None:
+        return 1
+    meta = entry.obj["metadata"]
+    if meta.get("deletionTimestamp"):
+        if key[0] == "namespaces":
+            return (yield from _empty(world, kind, entry, call))
+        if ORPHAN in (meta.get("finalizers") or ()):
+            return (yield from _release(world, kind, entry, call))
+        if FOREGROUND in (meta.get("finalizers") or ()):
+            return (yield from _foreground(world, kind, entry, call))
+    yield from _orphaned(world, key, call)
+    return 1
+
+
+def _held(world: World, dependent: Entry, reference: JSON) -> bool:
+    """Say whether an owner is there: same UID, and in the dependent's namespace or in none."""
+    owner = world.store.uids.get(reference["uid"])
+    return owner is not None and owner[1] in ("", dependent.namespace)
+
+
+def _orphaned(world: World, key: Key, call: Call) -> Steps[None]:
+    """Delete an object all of whose owners are gone; else take the references to gone owners off."""
+    entry = world.store.collection(key[0]).get(key[1], key[2])
+    kind = world.registry.stored(key[0])
+    if entry is None or kind is None:
+        return
+    references = entry.obj["metadata"].get("ownerReferences") or []
+    solid = [reference for reference in references if _held(world, entry, reference)]
+    if not references or len(solid) == len(references):
+        return
+    if solid:
+        yield from _rewrite(world, kind, entry, {"ownerReferences": solid}, call)
+        return
+    finalizers = entry.obj["metadata"].get("finalizers") or ()
+    policy = "Orphan" if ORPHAN in finalizers else "Foreground" if FOREGROUND in finalizers else "Background"
+    yield from _delete(world, kind, entry, policy, call)
+
+
+def _delete(world: World, kind: Kind, entry: Entry, policy: str | None, call: Call) -> Steps[None]:
+    options: JSON = {"preconditions": {"uid": entry.obj["metadata"]["uid"]}}
+    if policy:
+        options["propagationPolicy"] = policy
+    try:
+        yield from delete(world, kind, entry.namespace, entry.name, options, call)
+    except StatusError:  # a webhook refuses, or somebody was faster: the real collector retries, then gives up
+        return
+
+
+def _rewrite(world: World, kind: Kind, entry: Entry, changes: JSON, call: Call) -> Steps[None]:
+    meta = {k: v for k, v in (entry.obj["metadata"] | changes).items() if v not in ([], None)}
+    try:
+        yield from replace(world, kind, entry, {**entry.obj, "metadata": meta}, call)
+    except StatusError:
+        return
+
+
+def _without(entry: Entry, finalizer: str) -> JSON:
+    return {"finalizers": [f for f in entry.obj["metadata"].get("finalizers") or () if f != finalizer]}
+
+
+def _release(world: World, kind: Kind, entry: Entry, call: Call) -> Steps[int]:
+    """Orphan: dependents lose their reference, then the owner goes."""
+    uid = entry.obj["metadata"]["uid"]
+    done = 1
+    for key in world.store.dependents(uid):
+        done += 1
+        dependent = world.store.collection(key[0]).get(key[1], key[2])
+        dependent_kind = world.registry.stored(key[0])
+        if dependent is not None and dependent_kind is not None:
+            rest = [r for r in dependent.obj["metadata"]["ownerReferences"] if r["uid"] != uid]
+            yield from _rewrite(world, dependent_kind, dependent, {"ownerReferences": rest}, call)
+    yield from _rewrite(world, kind, entry, _without(entry, ORPHAN), call)
+    return done
+
+
+def _foreground(world: World, kind: Kind, entry: Entry, call: Call) -> Steps[int]:
+    """Foreground: dependents go first; the owner waits for those that block it."""
+    uid = entry.obj["metadata"]["uid"]
+    blocked = False
+    done = 1
+    for key in world.store.dependents(uid):
+        done += 1
+        dependent = world.store.collection(key[0]).get(key[1], key[2])
+        dependent_kind = world.registry.stored(key[0])
+        if dependent is None or dependent_kind is None:
+            continue
+        meta = dependent.obj["metadata"]
+        if not meta.get("deletionTimestamp"):
+            others = [r for r in meta["ownerReferences"] if r["uid"] != uid and _held(world, dependent, r)]
+            if others:
+                yield from _rewrite(world, dependent_kind, dependent, {"ownerReferences": others}, call)
+                continue
+            policy = "Foreground" if world.store.dependents(meta["uid"]) else "Background"
+            yield from _delete(world, dependent_kind, dependent, policy, call)
+        left = world.store.collection(key[0]).get(key[1], key[2])
+        if left is not None:
+            references = left.obj["metadata"].get("ownerReferences") or ()
+            blocked = blocked or any(r["uid"] == uid and r.get("blockOwnerDeletion") for r in references)
+    if not blocked:
+        yield from _rewrite(world, kind, entry, _without(entry, FOREGROUND), call)
+    return done
+
+
+def _empty(world: World, kind: Kind, entry: Entry, call: Call) -> Steps[int]:
+    """Delete everything in a namespace that is going; let it go when it is empty."""
+    done = 1
+    left = 0
+    for collection in world.store.collections():
+        content_kind = world.registry.stored(collection.resource)
+        if content_kind is None or not content_kind.namespaced:
+            continue
+        for content in list(collection.entries(entry.name)):
+            if not content.obj["metadata"].get("deletionTimestamp"):
+                done += 1
+                yield from _delete(world, content_kind, content, "Background", call)
+            left += collection.get(content.namespace, content.name) is not None
+    if not left:
+        current = world.store.collection("namespaces").get("", entry.name)
+        if current is not None:
+            yield from finalize_namespace(world, kind, current, call)
+    return done
+
+
+def finalize_namespace(world: World, kind: Kind, entry: Entry, call: Call) -> Steps[None]:
+    """Take the finalizer ``kubernetes`` off a namespace; it goes when none is left."""
+    finalizers = [f for f in (entry.obj.get("spec") or {}).get("finalizers", ()) if f != "kubernetes"]
+    spec = {"finalizers": finalizers} if finalizers else {}
+    obj = {**entry.obj, "spec": spec}
+    if finalizers or entry.obj["metadata"].get("finalizers"):
+        if obj != entry.obj:
+            world.save(kind, obj, entry.creator)
+        return
+    world.erase(kind, entry)
+    yield from ()

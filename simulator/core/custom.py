@@ -1,0 +1,220 @@
+"""Kinds made from CustomResourceDefinitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from simulator.core import structural
+from simulator.core.errors import Cause
+from simulator.core.kinds import Column, Kind, Scale, Strategy
+
+JSON = dict[str, Any]
+
+
+def kinds(crd: JSON, decode_metadata: Callable[[JSON], JSON]) -> list[Kind]:
+    """Return a kind for every served version of a definition, the stored version first."""
+    spec = crd["spec"]
+    versions = [version for version in spec["versions"] if version.get("served")]
+    storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
+    versions.sort(key=lambda version: version["name"] != storage)
+    return [_kind(spec, version, storage, decode_metadata) for version in versions]
+
+
+def _kind(spec: JSON, version: JSON, storage: str, decode_metadata: Callable[[JSON], JSON]) -> Kind:
+    names = spec["names"]
+    schema: JSON = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    subresources = version.get("subresources") or {}
+    scale = subresources.get("scale")
+    has_status = "status" in subresources
+    return Kind(
+        group=spec["group"],
+        version=version["name"],
+        plural=names["plural"],
+        kind=names["kind"],
+        namespaced=spec["scope"] == "Namespaced",
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        status=has_status,
+        scale=Scale(scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath", "")) if scale else None,
+        builtin=False,
+        strategy=_strategy(has_status=has_status),
+        columns=_columns(version),
+        decode=_decoder(schema, decode_metadata),
+        validate_schema=_validator(schema),
+        schema=schema,
+        singular_name=names.get("singular", ""),
+        storage_version=storage,
+        selectable=tuple(field["jsonPath"] for field in version.get("selectableFields") or ()),
+    )
+
+
+def _decoder(schema: JSON, decode_metadata: Callable[[JSON], JSON]) -> Callable[[JSON], tuple[JSON, list[str]]]:
+    def decode(body: JSON) -> tuple[JSON, list[str]]:
+        unknown: list[str] = []
+        pruned = structural.prune(schema, body, "", unknown, root=True)
+        obj: JSON = {"apiVersion": pruned.pop("apiVersion"), "kind": pruned.pop("kind")}
+        obj["metadata"] = decode_metadata(pruned.pop("metadata", None) or {})
+        obj.update(pruned)
+        return obj, unknown
+
+    return decode
+
+
+def _validator(schema: JSON) -> Callable[[JSON, JSON | None], list[Cause]]:
+    def check(obj: JSON, old: JSON | None) -> list[Cause]:
+        value = {key: part for key, part in obj.items() if key not in ("apiVersion", "kind", "metadata")}
+        before = {key: part for key, part in old.items() if key not in ("apiVersion", "kind", "metadata")} if old else None
+        bare = {**schema, "required": [name for name in schema.get("required") or () if name not in ("apiVersion", "kind", "metadata")]}
+        return structural.validate(bare, value, "", before)
+
+    return check
+
+
+def _strategy(*, has_status: bool) -> Strategy:
+    def create(obj: JSON) -> None:
+        if has_status:
+            obj.pop("status", None)
+        obj["metadata"]["generation"] = 1
+
+    def update(new: JSON, old: JSON) -> None:
+        if has_status:
+            new.pop("status", None)
+            if "status" in old:
+                new["status"] = old["status"]
+
+    def status(new: JSON, old: JSON) -> None:
+        fresh = new.get("status")
+        managed = new["metadata"].get("managedFields")
+        version = new["metadata"].get("resourceVersion")
+        new.clear()
+        new.update(old)
+        new["metadata"] = dict(old["metadata"])
+        if managed is not None:
+            new["metadata"]["managedFields"] = managed
+        if version is not None:
+            new["metadata"]["resourceVersion"] = version
+        new.pop("status", None)
+        if fresh is not None:
+            new["status"] = fresh
+
+    return Strategy(
+        prepare_create=create, prepare_update=update, prepare_status=status, generation=True,
+        status_counts=not has_status, unconditional_update=False,
+    )
+
+
+def _columns(version: JSON) -> tuple[Column, ...]:
+    given = version.get("additionalPrinterColumns") or ()
+    columns = [
+        Column(
+            column["name"],
+            _cell(column["jsonPath"], column["type"]),
+            column["type"],
+            column.get("format", ""),
+            column.get("description", ""),
+            int(column.get("priority", 0)),
+        )
+        for column in given
+    ]
+    if not columns:
+        columns = [Column("Age", _cell(".metadata.creationTimestamp", "date"), "date", "", "", 0)]
+    return tuple(columns)
+
+
+def _cell(path: str, type_: str) -> Callable[[JSON, float], object]:
+    read = json_path(path)
+
+    def cell(obj: JSON, now: float) -> object:
+        found = read(obj)
+        if not found:
+            return None
+        value = found[0]
+        if type_ == "date":
+            return age(value, now) if isinstance(value, str) else None
+        if isinstance(value, (dict, list)) or (type_ == "string" and len(found) > 1):
+            return str(value) if len(found) == 1 else ",".join(map(str, found))
+        if type_ in ("integer", "number", "boolean"):
+            return value if not isinstance(value, str) else None
+        return "true" if value is True else "false" if value is False else str(value)
+
+    return cell
+
+
+def json_path(path: str) -> Callable[[Any], list[Any]]:
+    """Return a reader of the simple JSON paths that printer columns use: ``.a.b[0].c``, ``[?(@.k=="v")]``, ``[*]``."""
+    steps = _steps(path)
+
+    def read(obj: Any) -> list[Any]:  # noqa: ANN401
+        found = [obj]
+        for step in steps:
+            found = [below for one in found for below in step(one)]
+        return found
+
+    return read
+
+
+def _steps(path: str) -> list[Callable[[Any], list[Any]]]:
+    import re  # noqa: PLC0415
+
+    steps: list[Callable[[Any], list[Any]]] = []
+    token = re.compile(r"\.((?:\\.|[^.\[\\])+)|\[(\d+|\*)\]|\['((?:[^'\\]|\\.)*)'\]|\[\?\(@\.([\w.]+)\s*==\s*[\"']([^\"']*)[\"']\)\]")
+    for match in token.finditer(path):
+        name, index, quoted, key, value = match.groups()
+        if index == "*":
+            steps.append(lambda one: list(one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()))
+        elif index is not None:
+            steps.append(_at(int(index)))
+        elif key is not None:
+            steps.append(_where(key, value))
+        else:
+            steps.append(_named((quoted if quoted is not None else name).replace("\\", "")))
+    return steps
+
+
+def _at(index: int) -> Callable[[Any], list[Any]]:
+    return lambda one: [one[index]] if isinstance(one, list) and len(one) > index else []
+
+
+def _where(key: str, value: str) -> Callable[[Any], list[Any]]:
+    return lambda one: [e for e in one if isinstance(e, dict) and str(e.get(key)) == value] if isinstance(one, list) else []
+
+
+def _named(name: str) -> Callable[[Any], list[Any]]:
+    return lambda one: [one[name]] if isinstance(one, dict) and one.get(name) is not None else []
+
+
+def age(stamp: str, now: float) -> str:
+    """Return how long ago a time was, as ``kubectl`` writes it."""
+    try:
+        seconds = int(now - datetime.fromisoformat(stamp).timestamp())
+    except ValueError:
+        return "<invalid>"
+    return duration(seconds)
+
+
+def duration(seconds: int) -> str:
+    """Write a number of seconds as ``kubectl`` does: two units when small, one when large."""
+    if seconds < -1:
+        return "<invalid>"
+    seconds = max(seconds, 0)
+    if seconds < 120:
+        return f"{seconds}s"
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if minutes < 10:
+        return f"{minutes}m{seconds % 60}s" if seconds % 60 else f"{minutes}m"
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
+    if hours < 48:
+        return f"{hours}h"
+    if hours < 192:
+        return f"{days}d{hours % 24}h" if hours % 24 else f"{days}d"
+    if hours < 24 * 365 * 2:
+        return f"{days}d"
+    if hours < 24 * 365 * 8:
+        years, rest = divmod(days, 365)
+        return f"{years}y{rest}d" if rest else f"{years}y"
+    return f"{days // 365}y"

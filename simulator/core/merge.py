@@ -1,0 +1,53 @@
+"""JSON patch (RFC 6902) and JSON merge patch (RFC 7386) as the API server applies them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonpatch
+import jsonpointer
+
+from simulator.core.errors import StatusError, bad_request
+
+JSON = dict[str, Any]
+
+
+def merge(target: Any, patch: Any) -> Any:  # noqa: ANN401
+    """Return the target with a merge patch applied. Parts that do not change are shared, not copied."""
+    if not isinstance(patch, dict):
+        return patch
+    out = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            out.pop(key, None)
+        else:
+            out[key] = merge(out.get(key), value)
+    return out
+
+
+def json_patch(target: JSON, operations: Any) -> JSON:  # noqa: ANN401
+    """Return a patched copy. Raises StatusError 400 (no patch) or 422 (does not apply)."""
+    if not isinstance(operations, list):
+        raise bad_request("error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch")
+    try:
+        patched: JSON = jsonpatch.JsonPatch(operations).apply(target)
+    except jsonpatch.JsonPatchTestFailed as error:
+        raise _does_not_apply(f"testing path {_failed_test(target, operations)} value failed: test failed") from error
+    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError, KeyError) as error:
+        raise _does_not_apply(str(error)) from error
+    return patched
+
+
+def _failed_test(target: JSON, operations: list[JSON]) -> str:
+    state: Any = target
+    for operation in operations:
+        try:
+            state = jsonpatch.JsonPatch([operation]).apply(state)
+        except jsonpatch.JsonPatchTestFailed:
+            return str(operation.get("path", ""))
+    return ""
+
+
+def _does_not_apply(why: str) -> StatusError:
+    message = "the server rejected our request due to an error in our request"
+    return StatusError(422, "Invalid", message, {"causes": [{"reason": "UnexpectedServerResponse", "message": why}]})

@@ -1,0 +1,129 @@
+"""The verb patch: four kinds of patches on the object as it is now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+import yaml
+
+from simulator.core import apply, merge, strategic
+from simulator.core.errors import StatusError, bad_request, conflict, not_found, unsupported_media_type
+from simulator.core.kinds import Kind
+from simulator.core.store import Entry
+from simulator.core.world import Call, Steps, World
+from simulator.core.write import create, decode, place, replace
+
+JSON = dict[str, Any]
+
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+_RETRIES: Final = 5
+
+
+def patch(  # noqa: PLR0913 - the parts of one request
+    world: World,
+    kind: Kind,
+    namespace: str,
+    name: str,
+    media: str,
+    body: bytes,
+    call: Call,
+    subresource: str = "",
+    query: Mapping[str, str] | None = None,
+) -> Steps[tuple[Entry, bool]]:
+    """Patch an object or its status. Returns the entry and whether it is new. Raises StatusError."""
+    accepted = [JSON_PATCH, MERGE_PATCH, *([STRATEGIC_PATCH] if kind.builtin else []), APPLY_PATCH]
+    if media not in accepted:
+        raise unsupported_media_type(accepted)
+    if media == APPLY_PATCH:
+        return (yield from _apply(world, kind, namespace, name, body, call, subresource, query or {}))
+    read = _read(media, body)
+    for attempt in range(_RETRIES):
+        current = world.store.collection(kind.storage).get(namespace, name)
+        if current is None:
+            raise not_found(kind, name)
+        obj = _patched(kind, current, media, read, call)
+        version = obj["metadata"].get("resourceVersion", "")
+        pinned = bool(version) and version != current.obj["metadata"]["resourceVersion"]
+        if pinned:
+            raise conflict(kind, name)
+        obj["metadata"]["resourceVersion"] = current.obj["metadata"]["resourceVersion"]
+        _same_name(obj, namespace, name, kind)
+        try:
+            return (yield from replace(world, kind, current, obj, call, subresource)), False
+        except StatusError as error:  # another write came between while a webhook was asked
+            if error.code != 409 or attempt == _RETRIES - 1 or current is world.store.collection(kind.storage).get(namespace, name):
+                raise
+    raise conflict(kind, name)
+
+
+def _read(media: str, body: bytes) -> Any:  # noqa: ANN401
+    try:
+        read = orjson.loads(body)
+    except ValueError as error:
+        raise bad_request(f"error decoding patch: {error}") from None
+    if media != JSON_PATCH and not isinstance(read, dict):
+        raise bad_request("error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}")
+    return read
+
+
+def _patched(kind: Kind, current: Entry, media: str, read: Any, call: Call) -> JSON:  # noqa: ANN401
+    source = current.obj
+    if kind.view is not None:
+        source = kind.view.out(source)
+    if media == JSON_PATCH:
+        changed = merge.json_patch(source, read)
+    elif media == MERGE_PATCH:
+        changed = merge.merge(source, read)
+    else:
+        changed = strategic.merge(kind.type_name, source, read)
+    if not isinstance(changed.get("metadata"), dict):
+        raise bad_request("metadata must be an object")
+    return decode(kind, changed, call, patched=True)
+
+
+def _same_name(obj: JSON, namespace: str, name: str, kind: Kind) -> None:
+    given = obj["metadata"].get("name")
+    if given != name:
+        raise bad_request(f"the name of the object ({given or ''}) does not match the name on the URL ({name})")
+    place(kind, obj, namespace)
+
+
+def _apply(  # noqa: PLR0913
+    world: World, kind: Kind, namespace: str, name: str, body: bytes, call: Call, subresource: str, query: Mapping[str, str]
+) -> Steps[tuple[Entry, bool]]:
+    try:
+        wanted = yaml.load(body, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe loader
+    except yaml.YAMLError as error:
+        raise bad_request(f"error decoding YAML: {error}") from None
+    if not isinstance(wanted, dict) or not wanted.get("kind") or not wanted.get("apiVersion"):
+        raise bad_request("error decoding YAML: Object 'Kind' is missing")
+    force = query.get("force") in ("true", "1")
+    current = world.store.collection(kind.storage).get(namespace, name)
+    obj = decode(kind, wanted, call)
+    given = obj["metadata"].get("name", name)
+    if given != name:
+        raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
+    obj["metadata"]["name"] = name
+    place(kind, obj, namespace)
+    if obj["metadata"].get("managedFields"):
+        raise bad_request("metadata.managedFields must be nil")
+    if current is None:
+        if subresource:
+            raise not_found(kind, name)
+        if obj["metadata"].get("uid"):
+            raise conflict(kind, name, f"uid mismatch: the provided object specified uid {obj['metadata']['uid']}, and no existing object was found")
+        obj["metadata"].pop("resourceVersion", None)
+        fresh = apply.created(kind, obj, call)
+        return (yield from create(world, kind, namespace, fresh, call)), True
+    pinned = obj["metadata"].get("resourceVersion")
+    if pinned and pinned != current.obj["metadata"]["resourceVersion"]:
+        raise conflict(kind, name)
+    merged = apply.applied(kind, current, obj, call, subresource, force=force)
+    decoded = decode(kind, merged, call, patched=True)
+    decoded["metadata"]["resourceVersion"] = current.obj["metadata"]["resourceVersion"]
+    return (yield from replace(world, kind, current, decoded, call, subresource, applied=True)), False

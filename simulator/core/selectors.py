@@ -1,0 +1,221 @@
+"""Label and field selectors: parsed once, then asked for each object."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from simulator.core.errors import bad_request
+
+JSON = dict[str, Any]
+
+_TERM: Final = re.compile(
+    r"\s*(?:(?P<not>!)\s*(?P<absent>[^\s,()=!<>]+)"
+    r"|(?P<key>[^\s,()=!<>]+)\s*(?:(?P<op>==|=|!=|<|>)\s*(?P<value>[^\s,()=!<>]*)"
+    r"|(?P<set>in|notin)\s*\((?P<values>[^()]*)\))?)\s*(?:,|$)"
+)
+_KEY: Final = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One term of a label selector. ``op`` is in, notin, exists, absent, gt or lt."""
+
+    key: str
+    op: str
+    values: tuple[str, ...] = ()
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """Say whether labels meet this term."""
+        value = labels.get(self.key)
+        match self.op:
+            case "in":
+                return value is not None and value in self.values
+            case "notin":
+                return value is None or value not in self.values
+            case "exists":
+                return value is not None
+            case "absent":
+                return value is None
+            case _:
+                return value is not None and _compare(self.op, value, self.values[0])
+
+
+def _compare(op: str, value: str, bound: str) -> bool:
+    try:
+        return int(value) > int(bound) if op == "gt" else int(value) < int(bound)
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """All terms must hold."""
+
+    terms: tuple[Requirement, ...]
+
+    def holds(self, labels: Mapping[str, str] | None) -> bool:
+        """Say whether labels are selected."""
+        have = labels or {}
+        return all(term.holds(have) for term in self.terms)
+
+
+def parse_labels(text: str) -> LabelSelector:
+    """Read ``a=b,c in (d,e),!f``. Raises StatusError 400."""
+    terms: list[Requirement] = []
+    at = 0
+    while at < len(text) and text[at:].strip():
+        match = _TERM.match(text, at)
+        if match is None or match.end() == at:
+            raise bad_request(f"unable to parse requirement: found '{text[at:].strip()}'")
+        terms.append(_requirement(match))
+        at = match.end()
+    return LabelSelector(tuple(terms))
+
+
+def _requirement(match: re.Match[str]) -> Requirement:
+    key = match["absent"] or match["key"]
+    if not _KEY.fullmatch(key):
+        raise bad_request(f"unable to parse requirement: <nil>: Invalid value: \"{key}\": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')")
+    if match["absent"]:
+        return Requirement(key, "absent")
+    if match["set"]:
+        values = tuple(value.strip() for value in match["values"].split(","))
+        return _checked(Requirement(key, match["set"], values))
+    match match["op"]:
+        case "=" | "==":
+            return _checked(Requirement(key, "in", (match["value"],)))
+        case "!=":
+            return _checked(Requirement(key, "notin", (match["value"],)))
+        case ">" | "<":
+            return Requirement(key, "gt" if match["op"] == ">" else "lt", (match["value"],))
+        case _:
+            return Requirement(key, "exists")
+
+
+def _checked(term: Requirement) -> Requirement:
+    for value in term.values:
+        if not _VALUE.fullmatch(value):
+            raise bad_request(f"unable to parse requirement: values[0][{term.key}]: Invalid value: \"{value}\": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')")
+    return term
+
+
+def from_object(selector: Mapping[str, Any] | None) -> LabelSelector:
+    """Read a ``metav1.LabelSelector``; None selects everything here."""
+    selector = selector or {}
+    terms = [Requirement(key, "in", (value,)) for key, value in (selector.get("matchLabels") or {}).items()]
+    words = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "absent"}
+    for term in selector.get("matchExpressions") or ():
+        terms.append(Requirement(term["key"], words[term["operator"]], tuple(term.get("values") or ())))
+    return LabelSelector(tuple(terms))
+
+
+@dataclass(frozen=True, slots=True)
+class FieldTerm:
+    """One term of a field selector: path equals (or not) a text."""
+
+    path: str
+    value: str
+    equal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSelector:
+    """All terms must hold; each has the reader of its field."""
+
+    terms: tuple[tuple[FieldTerm, Callable[[JSON], str]], ...]
+
+    def holds(self, obj: JSON) -> bool:
+        """Say whether an object is selected."""
+        return all((read(obj) == term.value) is term.equal for term, read in self.terms)
+
+    def exact(self, path: str) -> str | None:
+        """Return the value that a field must have, if the selector says so."""
+        return next((term.value for term, _ in self.terms if term.path == path and term.equal), None)
+
+
+def reader(path: str, default: str = "") -> Callable[[JSON], str]:
+    """Return a reader of a dotted path as text; a missing field reads as ``default``."""
+    parts = path.split(".")
+
+    def read(obj: JSON) -> str:
+        value: Any = obj
+        for part in parts:
+            if not isinstance(value, dict):
+                return default
+            value = value.get(part)
+        if value is None:
+            return default
+        return value if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
+
+    return read
+
+
+_COMMON: Final = {"metadata.name": "", "metadata.namespace": ""}
+_EVENT: Final = {
+    f"involvedObject.{part}": "" for part in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+} | {"reason": "", "reportingComponent": "", "source": "", "type": ""}
+FIELDS: Final[dict[str, dict[str, str]]] = {
+    "pods": {
+        "spec.nodeName": "",
+        "spec.restartPolicy": "",
+        "spec.schedulerName": "",
+        "spec.serviceAccountName": "",
+        "spec.hostNetwork": "false",
+        "status.phase": "",
+        "status.podIP": "",
+        "status.podIPs": "",
+        "status.nominatedNodeName": "",
+    },
+    "nodes": {"spec.unschedulable": "false"},
+    "namespaces": {"status.phase": "", "name": ""},
+    "secrets": {"type": ""},
+    "services": {"spec.clusterIP": "", "spec.type": ""},
+    "replicationcontrollers": {"status.replicas": "0"},
+    "replicasets.apps": {"status.replicas": "0"},
+    "jobs.batch": {"status.successful": "0"},
+    "events": _EVENT,
+    "events.events.k8s.io": _EVENT,
+}
+
+
+def parse_fields(text: str, resource: str, api_version: str, kind: str, extra: tuple[str, ...] = ()) -> FieldSelector:
+    """Read ``a.b=c,d!=e`` for a resource. Raises StatusError 400 for a field that it cannot be selected by."""
+    known = _COMMON | FIELDS.get(resource, {}) | {path.lstrip("."): "" for path in extra}
+    terms: list[tuple[FieldTerm, Callable[[JSON], str]]] = []
+    for part in text.split(","):
+        if not part.strip():
+            continue
+        match = re.fullmatch(r"(.*?)(!=|==|=)(.*)", part.strip())
+        if match is None:
+            raise bad_request(f"invalid selector: '{text}'; can't understand '{part}'")
+        path, op, value = match.groups()
+        if path not in known:
+            raise _unknown_field(path, resource, api_version, kind, custom=bool(extra) or resource not in FIELDS)
+        terms.append((FieldTerm(path, value, op != "!="), _reader(resource, path, known[path])))
+    return FieldSelector(tuple(terms))
+
+
+def _reader(resource: str, path: str, default: str) -> Callable[[JSON], str]:
+    if resource == "namespaces" and path == "name":
+        return reader("metadata.name")
+    if path == "source":
+        component, reporting = reader("source.component"), reader("reportingComponent")
+        return lambda obj: component(obj) or reporting(obj)
+    return reader(path, default)
+
+
+def _unknown_field(path: str, resource: str, api_version: str, kind: str, *, custom: bool) -> Exception:
+    if resource in ("pods", "nodes", "namespaces", "secrets", "events"):
+        words = f"field label not supported: {path}"
+    elif custom:
+        words = f"field label not supported: {path}"
+    else:
+        words = f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+    version = f"{api_version}, Kind={kind}"
+    if "/" not in api_version:
+        version = f"/{version}"
+    return bad_request(f'Unable to find "{version}" that match label selector "", field selector "{path}": {words}')

@@ -1,0 +1,157 @@
+"""Subresources that are more than a part of their object: binding, eviction, scale, reviews."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simulator.core import admission
+from simulator.core.delete import delete
+from simulator.core.errors import (
+    StatusError,
+    bad_request,
+    conflict,
+    invalid,
+    invalid_object,
+    required,
+    success,
+    unsupported,
+)
+from simulator.core.kinds import Kind
+from simulator.core.read import get
+from simulator.core.store import Entry
+from simulator.core.world import Call, Steps, World
+from simulator.core.write import replace
+
+JSON = dict[str, Any]
+
+
+def bind(world: World, kind: Kind, namespace: str, name: str, body: Any, call: Call) -> Steps[JSON]:  # noqa: ANN401
+    """Set a pod's node, once. Raises StatusError 404, 409, 422."""
+    if not isinstance(body, dict):
+        raise bad_request("a binding must be an object")
+    meta = body.get("metadata") or {}
+    if meta.get("name") and name != meta["name"]:
+        raise bad_request(f"the name of the object ({meta['name']}) does not match the name on the URL ({name})")
+    target = body.get("target") or {}
+    _check_target(name, target)
+    yield from admission.validate(world, kind, "CREATE", body, None, call, "binding")
+    current = get(world, kind, namespace, name)
+    pod = current.obj
+    held = pod["metadata"]
+    subject = "pods/binding"
+    if meta.get("uid") and meta["uid"] != held["uid"]:
+        why = f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {held['uid']}"
+        raise conflict(kind, name, why, subject=subject)
+    if held.get("deletionTimestamp"):
+        raise conflict(kind, name, f"pod {name} is being deleted, cannot be assigned to a host", subject=subject)
+    if pod["spec"].get("nodeName"):
+        why = f"pod {name} is already assigned to node \"{pod['spec']['nodeName']}\""
+        raise conflict(kind, name, why, subject=subject)
+    if pod["spec"].get("schedulingGates"):
+        raise conflict(kind, name, f"pod {name} has non-empty .spec.schedulingGates", subject=subject)
+    if not call.dry_run:
+        world.save(kind, _bound(pod, target["name"], meta, call), current.creator)
+    return success(code=201)
+
+
+def _check_target(name: str, target: JSON) -> None:
+    causes = []
+    if target.get("kind", "Node") not in ("Node", ""):
+        causes.append(unsupported("target.kind", target["kind"], ("Node", "<empty>")))
+    if not target.get("name"):
+        causes.append(required("target.name"))
+    if causes:
+        raise invalid_object(Kind("", "v1", "bindings", "Binding"), name, causes)
+
+
+def _bound(pod: JSON, node: str, binding: JSON, call: Call) -> JSON:
+    meta = dict(pod["metadata"])
+    for part in ("annotations", "labels"):
+        if binding.get(part):
+            meta[part] = {**(meta.get(part) or {}), **binding[part]}
+    meta["generation"] = meta.get("generation", 0) + 1
+    condition = {
+        "type": "PodScheduled",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": call.stamp,
+        "observedGeneration": meta["generation"],
+    }
+    others = [c for c in pod["status"].get("conditions") or () if c["type"] != "PodScheduled"]
+    status = pod["status"] | {"conditions": [*others, condition]}
+    return pod | {"metadata": meta, "spec": pod["spec"] | {"nodeName": node}, "status": status}
+
+
+def evict(world: World, kind: Kind, namespace: str, name: str, body: Any, call: Call) -> Steps[JSON]:  # noqa: ANN401
+    """Delete a pod as an eviction asks; disruption budgets are not kept here."""
+    eviction = body if isinstance(body, dict) else {}
+    given = (eviction.get("metadata") or {}).get("name", name)
+    if given != name:
+        raise bad_request("name in URL does not match name in Eviction object")
+    get(world, kind, namespace, name)
+    yield from delete(world, kind, namespace, name, eviction.get("deleteOptions") or {}, call)
+    return success(code=201)
+
+
+def scale_of(kind: Kind, obj: JSON) -> JSON:
+    """Return the scale subresource of an object."""
+    assert kind.scale is not None
+    meta = obj["metadata"]
+    shown = {key: meta[key] for key in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp") if key in meta}
+    scale: JSON = {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": shown}
+    scale["spec"] = {"replicas": count} if (count := _at(obj, kind.scale.spec)) else {}
+    scale["status"] = {"replicas": _at(obj, kind.scale.status) or 0}
+    selector = _selector(kind, obj)
+    if selector:
+        scale["status"]["selector"] = selector
+    return scale
+
+
+def _selector(kind: Kind, obj: JSON) -> str:
+    assert kind.scale is not None
+    if kind.scale.selector:
+        return str(_at(obj, kind.scale.selector) or "")
+    labels = ((obj.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+
+
+def _at(obj: JSON, path: str) -> Any:  # noqa: ANN401
+    value: Any = obj
+    for part in path.strip(".").split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+def rescale(world: World, kind: Kind, namespace: str, name: str, scale: Any, call: Call) -> Steps[JSON]:  # noqa: ANN401
+    """Set the number of replicas. Raises StatusError."""
+    assert kind.scale is not None
+    current = get(world, kind, namespace, name)
+    version = (scale.get("metadata") or {}).get("resourceVersion")
+    if version and version != current.obj["metadata"]["resourceVersion"]:
+        raise conflict(kind, name)
+    count = (scale.get("spec") or {}).get("replicas", 0)
+    if not isinstance(count, int) or count < 0:
+        cause = invalid("spec.replicas", count, "must be greater than or equal to 0")
+        raise invalid_object(Kind("autoscaling", "v1", "scales", "Scale"), name, [cause])
+    changed, _ = kind.decode(_with(current.obj, kind.scale.spec.strip(".").split("."), count))
+    entry: Entry = yield from replace(world, kind, current, changed, call)
+    return scale_of(kind, entry.obj)
+
+
+def _with(obj: JSON, path: list[str], value: object) -> JSON:
+    first, *rest = path
+    return obj | {first: _with(obj.get(first) or {}, rest, value) if rest else value}
+
+
+def review(kind: str, api_version: str, body: Any) -> JSON:  # noqa: ANN401
+    """Answer an access review: everything is allowed here."""
+    if not isinstance(body, dict):
+        raise StatusError(400, "BadRequest", "a review must be an object")
+    answer = {"kind": kind, "apiVersion": api_version, "metadata": {}, "spec": body.get("spec") or {}}
+    if kind == "SelfSubjectRulesReview":
+        every = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
+        urls = {"verbs": ["*"], "nonResourceURLs": ["*"]}
+        return answer | {"status": {"resourceRules": [every], "nonResourceRules": [urls], "incomplete": False}}
+    if kind == "SelfSubjectReview":
+        return answer | {"status": {"userInfo": {"username": "admin", "groups": ["system:masters", "system:authenticated"]}}}
+    return answer | {"status": {"allowed": True, "reason": "this server allows everything"}}

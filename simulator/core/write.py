@@ -1,0 +1,278 @@
+"""The verbs create and update: decoding, defaults, admission, validation, storage, in the server's order."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+from simulator.core import admission, managed, names
+from simulator.core.errors import (
+    Cause,
+    StatusError,
+    already_exists,
+    bad_request,
+    conflict,
+    forbidden,
+    invalid,
+    invalid_object,
+    not_found,
+)
+from simulator.core.kinds import Kind
+from simulator.core.store import Entry
+from simulator.core.world import Call, Steps, World
+
+JSON = dict[str, Any]
+
+_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+_SYSTEM_FIELDS: Final = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "uid")
+
+
+def decode(kind: Kind, body: Any, call: Call, *, patched: bool = False) -> JSON:  # noqa: ANN401
+    """Return a private, pruned, typed object of the kind. Raises StatusError 400."""
+    if not isinstance(body, dict):
+        raise bad_request(_not_an_object(kind, body))
+    found = body.get("kind"), body.get("apiVersion")
+    if not kind.builtin and not found[0]:
+        raise bad_request(f"Object 'Kind' is missing in '{_compact(body)}'")
+    if (found[0] or kind.kind) != kind.kind or (found[1] or kind.api_version) != kind.api_version:
+        raise _other_kind(kind, found[0] or "", found[1] or "")
+    obj, unknown = kind.decode(body)
+    if unknown and call.validation != "Ignore":
+        words = [f'unknown field "{path}"' for path in unknown]
+        if call.validation == "Strict":
+            prefix = "" if patched else f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
+            raise bad_request(f"{prefix}strict decoding error: {', '.join(words)}")
+        call.warnings += words
+    if kind.view is not None:
+        obj = kind.view.into(obj)
+    return obj
+
+
+def _compact(body: JSON) -> str:
+    import orjson  # noqa: PLC0415
+
+    return orjson.dumps(body).decode()
+
+
+def _not_an_object(kind: Kind, body: object) -> str:
+    found = {list: "array", str: "string", int: "number", float: "number", bool: "bool"}.get(type(body), "null")
+    return f"couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+
+
+def _other_kind(kind: Kind, found: str, version: str) -> StatusError:
+    group_version = kind.api_version
+    if not kind.builtin or version != group_version:
+        return bad_request(f"the API version in the data ({version}) does not match the expected API version ({group_version})") if version != group_version else bad_request(
+            f"the kind in the data ({found}) does not match the expected kind ({kind.kind})"
+        )
+    short = kind.version
+    return bad_request(f'{found} in version "{short}" cannot be handled as a {kind.kind}: converting ({short}.{found}) to ({short}.{kind.kind}): unknown conversion')
+
+
+def place(kind: Kind, obj: JSON, namespace: str) -> None:
+    """Set the namespace of the URL. Raises StatusError 400 when the object names another."""
+    meta = obj["metadata"]
+    if not kind.namespaced:
+        meta.pop("namespace", None)
+        return
+    if meta.get("namespace", namespace) != namespace:
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    meta["namespace"] = namespace
+
+
+def create(world: World, kind: Kind, namespace: str, body: Any, call: Call) -> Steps[Entry]:  # noqa: ANN401
+    """Create an object. Raises StatusError; returns the stored entry (or, in a dry run, what it would be)."""
+    obj = decode(kind, body, call)
+    place(kind, obj, namespace)
+    strategy = kind.strategy
+    strategy.default(obj)
+    meta = obj["metadata"]
+    if meta.get("resourceVersion"):
+        raise _create_with_version()
+    if kind.namespaced:
+        check_namespace(world, kind, namespace, meta.get("name", ""))
+    strategy.admit(obj, world)
+    obj = yield from admission.mutate(world, kind, "CREATE", obj, None, call)
+    _new_metadata(world, kind, obj, call)
+    strategy.prepare_create(obj)
+    causes = names.metadata(kind.qualified, obj) + strategy.validate(obj) + kind.validate_schema(obj, None)
+    if causes:
+        raise invalid_object(kind, obj["metadata"].get("name", ""), causes)
+    yield from admission.validate(world, kind, "CREATE", obj, None, call)
+    name = obj["metadata"]["name"]
+    if world.store.collection(kind.storage).get(obj["metadata"].get("namespace", ""), name) is not None:
+        raise already_exists(kind, name)
+    if call.dry_run:
+        return Entry(obj, 0, obj["metadata"].get("namespace", ""), name)
+    return world.save(kind, obj, call.manager)
+
+
+def _create_with_version() -> StatusError:
+    message = "resourceVersion should not be set on objects to be created"
+    return StatusError(500, "", message)
+
+
+def check_namespace(world: World, kind: Kind, namespace: str, name: str) -> None:
+    """Refuse new content in a namespace that is not there (404) or is going (403)."""
+    found = world.store.collection("namespaces").get("", namespace)
+    if found is None:
+        namespaces = world.registry.find("", "v1", "namespaces")
+        assert namespaces is not None
+        raise not_found(namespaces, namespace)
+    if namespace in world.terminating:
+        why = f"unable to create new content in namespace {namespace} because it is being terminated"
+        cause = Cause("NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace")
+        raise forbidden(kind, name, why, [cause])
+
+
+def _new_metadata(world: World, kind: Kind, obj: JSON, call: Call) -> None:
+    """Fill name, UID and creation time; take away what a client may not set."""
+    meta: JSON = obj["metadata"]
+    for field in (*_SYSTEM_FIELDS, "resourceVersion", "selfLink"):
+        meta.pop(field, None)
+    meta["uid"] = call.ids()
+    meta["creationTimestamp"] = call.stamp
+    prefix = meta.get("generateName")
+    if not meta.get("name") and prefix:
+        collection = world.store.collection(kind.storage)
+        meta["name"] = prefix[:58] + suffix(meta["uid"])
+        for _ in range(8):
+            if collection.get(meta.get("namespace", ""), meta["name"]) is None:
+                break
+            meta["name"] = prefix[:58] + suffix(call.ids())
+    if kind.storage == "namespaces":  # the label follows a generated name
+        kind.strategy.default(obj)
+    if not managed.kept(meta):
+        meta.pop("managedFields", None)
+
+
+def suffix(seed: str) -> str:
+    """Return five letters and digits as generateName appends them, from an identifier."""
+    number = int.from_bytes(hashlib.blake2b(seed.encode(), digest_size=8).digest(), "big")
+    letters = ""
+    for _ in range(5):
+        number, at = divmod(number, len(_ALPHABET))
+        letters += _ALPHABET[at]
+    return letters
+
+
+def update(  # noqa: PLR0913 - the parts of one request
+    world: World, kind: Kind, namespace: str, name: str, body: Any, call: Call, subresource: str = ""  # noqa: ANN401
+) -> Steps[tuple[Entry, bool]]:
+    """Replace an object or its status. Returns the entry and whether it is new. Raises StatusError."""
+    obj = decode(kind, body, call)
+    meta = obj["metadata"]
+    if meta.get("name", "") != name:
+        given = meta.get("name")
+        if not given:
+            raise bad_request(_no_name(kind))
+        raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
+    place(kind, obj, namespace)
+    current = world.store.collection(kind.storage).get(namespace, name)
+    if current is None:
+        if kind.strategy.create_on_update and not subresource:
+            meta.pop("resourceVersion", None)
+            entry = yield from create(world, kind, namespace, obj, call)
+            return entry, True
+        raise not_found(kind, name)
+    entry = yield from replace(world, kind, current, obj, call, subresource)
+    return entry, False
+
+
+def _no_name(kind: Kind) -> str:
+    return "the name of the object () does not match the name on the URL" if kind.builtin else "name must be provided"
+
+
+def replace(  # noqa: PLR0913
+    world: World, kind: Kind, current: Entry, obj: JSON, call: Call, subresource: str = "", *, applied: bool = False
+) -> Steps[Entry]:
+    """Put ``obj`` (private, decoded) in the place of ``current``. Raises StatusError."""
+    strategy = kind.strategy
+    strategy.default(obj)
+    obj = yield from admission.mutate(world, kind, "UPDATE", obj, current.obj, call, subresource)
+    current = _fresh(world, kind, current)
+    old = current.obj
+    _check_version(kind, obj, current)
+    _carry_metadata(kind, obj, old)
+    (strategy.prepare_status if subresource else strategy.prepare_update)(obj, old)
+    if not applied:
+        managed.track(kind, obj, old, call, subresource)
+    if strategy.generation and _spec_changed(obj, old, status_counts=strategy.status_counts):
+        obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+    causes = names.immutable_metadata(obj, old)
+    if obj["metadata"] is not old["metadata"]:
+        causes += names.metadata(kind.qualified, obj)
+    if not subresource:
+        causes += strategy.validate_update(obj, old)
+    causes += kind.validate_schema(obj, old)
+    if causes:
+        raise invalid_object(kind, current.name, causes)
+    yield from admission.validate(world, kind, "UPDATE", obj, old, call, subresource)
+    current = _fresh(world, kind, current, old)
+    return _store(world, kind, current, obj, call)
+
+
+def _fresh(world: World, kind: Kind, current: Entry, expected: JSON | None = None) -> Entry:
+    """Return the entry as it is now: a webhook may have let others write meanwhile."""
+    now = world.store.collection(kind.storage).get(current.namespace, current.name)
+    if now is None:
+        raise not_found(kind, current.name)
+    if expected is not None and now.obj is not expected:
+        raise conflict(kind, current.name)
+    return now
+
+
+def _store(world: World, kind: Kind, current: Entry, obj: JSON, call: Call) -> Entry:
+    meta = obj["metadata"]
+    meta["resourceVersion"] = current.obj["metadata"]["resourceVersion"]
+    if obj == current.obj:
+        return current
+    if call.dry_run:
+        return Entry(obj, current.rv, current.namespace, current.name)
+    if meta.get("deletionTimestamp") and not meta.get("finalizers") and not meta.get("deletionGracePeriodSeconds"):
+        if kind.storage != "namespaces" or not (obj.get("spec") or {}).get("finalizers"):
+            saved = Entry(obj, current.rv, current.namespace, current.name, current.creator)
+            return world.erase(kind, _swap(world, kind, current, saved))
+    return world.save(kind, obj, current.creator)
+
+
+def _swap(world: World, kind: Kind, current: Entry, last: Entry) -> Entry:
+    """Let the deletion's event show the last state; the store removes what it holds."""
+    world.store.collection(kind.storage).spaces[current.namespace][current.name] = last
+    return last
+
+
+def _check_version(kind: Kind, obj: JSON, current: Entry) -> None:
+    meta, held = obj["metadata"], current.obj["metadata"]
+    version = meta.get("resourceVersion", "")
+    if meta.get("uid") and meta["uid"] != held["uid"]:
+        why = f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {held['uid']}"
+        raise conflict(kind, current.name, why)
+    if not version:
+        if not kind.strategy.unconditional_update:
+            cause = invalid("metadata.resourceVersion", 0, "must be specified for an update")
+            raise invalid_object(kind, current.name, [cause])
+        return
+    if not version.isdigit():
+        raise invalid_object(
+            kind, current.name, [invalid("metadata.resourceVersion", version, f'strconv.ParseUint: parsing "{version}": invalid syntax')]
+        )
+    if version != "0" and int(version) != current.rv:
+        raise conflict(kind, current.name)
+
+
+def _carry_metadata(kind: Kind, obj: JSON, old: JSON) -> None:
+    meta, held = obj["metadata"], old["metadata"]
+    for field in _SYSTEM_FIELDS:
+        meta.pop(field, None)
+        if field in held:
+            meta[field] = held[field]
+    meta.pop("selfLink", None)
+    if "generateName" not in meta and "generateName" in held and kind.builtin:
+        meta["generateName"] = held["generateName"]
+
+
+def _spec_changed(obj: JSON, old: JSON, *, status_counts: bool) -> bool:
+    ignored = ("metadata", "kind", "apiVersion", *(() if status_counts else ("status",)))
+    keys = {key for key in (*obj, *old) if key not in ignored}
+    return any(obj.get(key) != old.get(key) for key in keys)

@@ -1,0 +1,1 @@
+"""The HTTP shell: routes, content types, watches, webhooks."""

@@ -1,0 +1,324 @@
+"""One request: from its path, headers and body to a verb, and from the result to an answer."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+from aiohttp import web
+
+from shared.clock import Clock
+from simulator.core import collector, read, subresources, tables
+from simulator.core.delete import delete
+from simulator.core.errors import StatusError, bad_request, method_not_allowed
+from simulator.core.kinds import Kind
+from simulator.core.patching import patch
+from simulator.core.store import Entry
+from simulator.core.world import Call, World
+from simulator.core.write import create, update
+from simulator.logs import PodLogs
+from simulator.web import content, discovery, openapi
+from simulator.web.logs import pod_log
+from simulator.web.paths import Target, resolve
+from simulator.web.streams import stream
+from simulator.web.webhooks import Webhooks
+
+JSON = dict[str, Any]
+
+_TRUE: Final = ("true", "1", "")
+MAX_BODY: Final = 3 * 1024 * 1024
+
+
+class Handler:
+    """Answers requests. ``settle`` is called after every write, so that what follows from it is done soon."""
+
+    def __init__(self, world: World, clock: Clock, ids: Any, logs: PodLogs, hooks: Webhooks, settle: Any) -> None:  # noqa: ANN401
+        self.world = world
+        self.clock = clock
+        self.hooks = hooks
+        self.logs = logs
+        self._ids = ids
+        self._settle = settle
+        self._openapi = openapi.Documents(world.registry)
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request; a refusal becomes its Status."""
+        try:
+            return await self._answer(request)
+        except StatusError as error:
+            return self._status(error)
+
+    def _status(self, error: StatusError) -> web.Response:
+        headers = {"Retry-After": "1"} if error.code in (429, 504) else None
+        return _json(orjson.dumps(error.body), error.code, headers)
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        path = request.path
+        target = resolve(self.world.registry, path)
+        if target is not None:
+            return await self._resource(request, target)
+        if request.method == "POST" and (found := discovery.review_kind(path)):
+            body = content.read_body(request.content_type if request.can_read_body else "", await request.read())
+            return _json(orjson.dumps(subresources.review(*found, body)), 201)
+        if request.method not in ("GET", "HEAD"):
+            return _no_page()
+        return self._document(request, path)
+
+    def _document(self, request: web.BaseRequest, path: str) -> web.Response:
+        registry = self.world.registry
+        clean = path.rstrip("/") or "/"
+        if clean in ("/healthz", "/livez", "/readyz") or clean.startswith(("/livez/", "/readyz/", "/healthz/")):
+            return web.Response(text="ok")
+        if clean == "/version":
+            return _json(orjson.dumps(discovery.VERSION))
+        if clean.startswith("/openapi/"):
+            return self._openapi.answer(request, clean) or _no_page()
+        accept = request.headers.get("Accept", "")
+        if clean in ("/api", "/apis") and "as=APIGroupDiscoveryList" in accept and "v=v2" in accept:
+            media = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+            body = orjson.dumps(discovery.aggregated(registry, core=clean == "/api"))
+            return web.Response(body=body, headers={"Content-Type": media, "Vary": "Accept"})
+        parts = clean.strip("/").split("/")
+        found: JSON | None = None
+        if clean == "/":
+            versions = discovery.group_versions(registry)
+            found = {"paths": ["/api", "/api/v1", "/apis", *(f"/apis/{g}/{v}" for g, vs in versions.items() if g for v in vs)]}
+        elif clean == "/api":
+            found = discovery.api_versions(request.host)
+        elif clean == "/apis":
+            found = discovery.api_groups(registry)
+        elif parts[0] == "api" and len(parts) == 2:
+            found = discovery.resource_list(registry, "", parts[1])
+        elif parts[0] == "apis" and len(parts) == 2:
+            found = discovery.api_group(registry, parts[1])
+        elif parts[0] == "apis" and len(parts) == 3:
+            found = discovery.resource_list(registry, parts[1], parts[2])
+        if found is None:
+            return _no_page()
+        body, media = content.write(content.accepted(accept), orjson.dumps(found))
+        return _json(body, media=media)
+
+    async def _resource(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
+        method = request.method
+        if target.subresource and not (target.kind.status and target.subresource == "status"):
+            return await self._subresource(request, target)
+        if not target.name:
+            if method == "GET" or method == "HEAD":
+                return await self._collection(request, target)
+            if method == "POST":
+                return await self._create(request, target)
+            if method == "DELETE":
+                return await self._delete_collection(request, target)
+            raise method_not_allowed()
+        if method in ("GET", "HEAD"):
+            entry = read.get(self.world, target.kind, target.namespace or "", target.name)
+            return self._object(request, target.kind, entry)
+        if method == "PUT":
+            return await self._update(request, target)
+        if method == "PATCH":
+            return await self._patch(request, target)
+        if method == "DELETE" and not target.subresource:
+            return await self._delete(request, target)
+        raise method_not_allowed()
+
+    # Reads
+
+    def _object(
+        self, request: web.BaseRequest, kind: Kind, entry: Entry, code: int = 200, call: Call | None = None
+    ) -> web.Response:
+        form = content.accepted(request.headers.get("Accept", ""))
+        if form.view == "table":
+            include = request.query.get("includeObject", "")
+            metadata = {"resourceVersion": str(entry.rv)}
+            body = orjson.dumps(tables.table(kind, [read.shown(kind, entry.obj)], metadata, self._seconds(), include))
+        elif form.view == "metadata":
+            body = orjson.dumps(tables.metadata_of(entry.obj))
+        else:
+            body = read.object_bytes(kind, entry)
+        written, media = content.write(form, body)
+        return _json(written, code, _warnings(call), media)
+
+    async def _collection(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
+        kind, query = target.kind, request.query
+        form = content.accepted(request.headers.get("Accept", ""))
+        chosen = read.selection(kind, query)
+        if query.get("watch") in ("true", "1"):
+            return await stream(self.world, self.clock, request, target, chosen, form)
+        result = read.list_(self.world, kind, target.namespace if kind.namespaced else None, chosen, read.ListOptions.read(query))
+        if form.view == "table":
+            objects = [read.shown(kind, entry.obj) for entry in result.entries]
+            made = tables.table(kind, objects, result.metadata, self._seconds(), query.get("includeObject", ""))
+            body = orjson.dumps(made)
+        elif form.view == "metadata":
+            items = [tables.metadata_of(entry.obj) for entry in result.entries]
+            names = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
+            body = orjson.dumps(names | {"metadata": result.metadata, "items": items})
+        else:
+            body = read.list_bytes(kind, result)
+        written, media = content.write(form, body)
+        return _json(written, media=media)
+
+    # Writes
+
+    def _call(self, request: web.BaseRequest) -> Call:
+        query = request.query
+        dry_run = query.getall("dryRun", [])
+        if any(word != "All" for word in dry_run):
+            raise bad_request(f'invalid dryRun: "{dry_run[0]}"')
+        validation = query.get("fieldValidation") or "Warn"
+        if validation not in ("Ignore", "Warn", "Strict"):
+            raise StatusError(
+                422,
+                "Invalid",
+                f'CreateOptions.meta.k8s.io "" is invalid: fieldValidation: Unsupported value: "{validation}": supported values: "", "Ignore", "Strict", "Warn"',
+                {"group": "meta.k8s.io", "kind": "CreateOptions"},
+            )
+        manager = query.get("fieldManager") or request.headers.get("User-Agent", "unknown").split("/")[0]
+        return Call(self.clock.now(), self._ids, manager, bool(dry_run), validation)
+
+    async def _body(self, request: web.BaseRequest) -> Any:  # noqa: ANN401
+        raw = await request.read()
+        return content.read_body(request.content_type if "Content-Type" in request.headers else "", raw)
+
+    async def _create(self, request: web.BaseRequest, target: Target) -> web.Response:
+        kind = target.kind
+        body = await self._body(request)
+        call = self._call(request)
+        namespace = target.namespace
+        if namespace is None:
+            raise method_not_allowed()
+        entry = await self.hooks.run(create(self.world, kind, namespace, body, call))
+        self._settle()
+        return self._object(request, kind, entry, 201, call)
+
+    async def _update(self, request: web.BaseRequest, target: Target) -> web.Response:
+        body = await self._body(request)
+        call = self._call(request)
+        steps = update(self.world, target.kind, target.namespace or "", target.name, body, call, target.subresource)
+        entry, fresh = await self.hooks.run(steps)
+        self._settle()
+        return self._object(request, target.kind, entry, 201 if fresh else 200, call)
+
+    async def _patch(self, request: web.BaseRequest, target: Target) -> web.Response:
+        body = await request.read()
+        call = self._call(request)
+        media = request.content_type
+        steps = patch(
+            self.world, target.kind, target.namespace or "", target.name, media, body, call, target.subresource, request.query
+        )
+        entry, fresh = await self.hooks.run(steps)
+        self._settle()
+        return self._object(request, target.kind, entry, 201 if fresh else 200, call)
+
+    async def _options(self, request: web.BaseRequest) -> JSON:
+        raw = await request.read()
+        body = content.read_body(request.content_type if "Content-Type" in request.headers else "", raw) if raw else None
+        options: JSON = dict(body) if isinstance(body, dict) else {}
+        query = request.query
+        if "gracePeriodSeconds" in query and "gracePeriodSeconds" not in options:
+            options["gracePeriodSeconds"] = int(query["gracePeriodSeconds"])
+        if "propagationPolicy" in query and "propagationPolicy" not in options:
+            options["propagationPolicy"] = query["propagationPolicy"]
+        if "orphanDependents" in query:
+            options["orphanDependents"] = query["orphanDependents"] in _TRUE
+        return options
+
+    async def _delete(self, request: web.BaseRequest, target: Target) -> web.Response:
+        options = await self._options(request)
+        call = self._call(request)
+        call.dry_run = call.dry_run or bool(options.get("dryRun"))
+        result = await self.hooks.run(delete(self.world, target.kind, target.namespace or "", target.name, options, call))
+        self._settle()
+        if isinstance(result, Entry):
+            return self._object(request, target.kind, result, 200, call)
+        return _json(orjson.dumps(result))
+
+    async def _delete_collection(self, request: web.BaseRequest, target: Target) -> web.Response:
+        kind = target.kind
+        options = await self._options(request)
+        call = self._call(request)
+        chosen = read.selection(kind, request.query)
+        namespace = target.namespace if kind.namespaced else None
+        if kind.namespaced and namespace is None:
+            raise method_not_allowed()
+        result = read.list_(self.world, kind, namespace, chosen, read.ListOptions())
+        for entry in result.entries:
+            try:
+                await self.hooks.run(delete(self.world, kind, entry.namespace, entry.name, options, call))
+            except StatusError as error:
+                if error.code != 404:
+                    raise
+        self._settle()
+        return _json(read.list_bytes(kind, result))
+
+    # Subresources
+
+    async def _subresource(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
+        kind, name, sub, method = target.kind, target.name, target.subresource, request.method
+        namespace = target.namespace or ""
+        pods = kind.qualified == "pods"
+        if pods and sub == "log" and method == "GET":
+            pod = read.get(self.world, kind, namespace, name).obj
+            return await pod_log(request, pod, self.logs, self.clock, self.world)
+        if pods and sub in ("binding", "eviction") and method == "POST":
+            body = await self._body(request)
+            verb = subresources.bind if sub == "binding" else subresources.evict
+            result = await self.hooks.run(verb(self.world, kind, namespace, name, body, self._call(request)))
+            self._settle()
+            return _json(orjson.dumps(result), 201)
+        if sub == "scale" and kind.scale:
+            return await self._scale(request, target)
+        if sub == "finalize" and kind.qualified == "namespaces" and method == "PUT":
+            entry = read.get(self.world, kind, "", name)
+            await self.hooks.run(collector.finalize_namespace(self.world, kind, entry, self._call(request)))
+            return self._object(request, kind, entry)
+        known = pods and sub in ("log", "binding", "eviction")
+        raise method_not_allowed() if known else _no_subresource()
+
+    async def _scale(self, request: web.BaseRequest, target: Target) -> web.Response:
+        kind, name, namespace = target.kind, target.name, target.namespace or ""
+        entry = read.get(self.world, kind, namespace, name)
+        if request.method == "GET":
+            return _json(orjson.dumps(subresources.scale_of(kind, entry.obj)))
+        if request.method not in ("PUT", "PATCH"):
+            raise method_not_allowed()
+        wanted = subresources.scale_of(kind, entry.obj)
+        if request.method == "PUT":
+            wanted = await self._body(request)
+        else:
+            from simulator.core import merge  # noqa: PLC0415
+
+            wanted = merge.merge(wanted, orjson.loads(await request.read()))
+        scale = await self.hooks.run(subresources.rescale(self.world, kind, namespace, name, wanted, self._call(request)))
+        self._settle()
+        return _json(orjson.dumps(scale))
+
+    def _seconds(self) -> float:
+        return self.clock.now().timestamp()
+
+
+def _no_subresource() -> StatusError:
+    return StatusError(404, "NotFound", "the server could not find the requested resource", {})
+
+
+def _no_page() -> web.Response:
+    return web.Response(status=404, text="404 page not found\n")
+
+
+def _warnings(call: Call | None) -> dict[str, str] | None:
+    if call is None or not call.warnings:
+        return None
+    return {"Warning": ", ".join(f'299 - "{_quoted(text)}"' for text in call.warnings)}
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _json(
+    body: bytes, code: int = 200, headers: dict[str, str] | None = None, media: str = "application/json"
+) -> web.Response:
+    made = {"Content-Type": media}
+    if headers:
+        made |= headers
+    return web.Response(body=body, status=code, headers=made)

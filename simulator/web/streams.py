@@ -1,0 +1,131 @@
+"""Answers a watch request: headers, lines as they come, bookmarks, and an end in good time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any, Final
+
+import orjson
+from aiohttp import web
+
+from shared.clock import Clock
+from simulator.core import tables
+from simulator.core.errors import StatusError, bad_request
+from simulator.core.read import Selection
+from simulator.core.world import World
+from simulator.web.content import Form
+from simulator.web.paths import Target
+from simulator.web.watching import Render, Subscription
+
+JSON = dict[str, Any]
+
+BOOKMARK_SECONDS: Final = 60.0
+_LONGEST: Final = 1800.0
+
+
+def _render(world: World, clock: Clock, target: Target, form: Form, include: str) -> Render | None:
+    del world
+    if form.view == "object":
+        return None
+    if form.view == "metadata":
+        return lambda type_, obj: orjson.dumps({"type": type_, "object": tables.metadata_of(obj)}) + b"\n"
+    columns = tables.columns_of(target.kind)
+    headers: list[JSON] | None = tables.definitions(columns)
+
+    def render(type_: str, obj: JSON) -> bytes:
+        nonlocal headers
+        table: JSON = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": obj["metadata"]["resourceVersion"]}}
+        table["columnDefinitions"] = headers
+        headers = None  # the first table of a stream tells them
+        if type_ == "BOOKMARK":
+            table["rows"] = [{"cells": [None] * len(columns), "object": tables.metadata_of(obj)}]
+        else:
+            table["rows"] = [tables.row(columns, obj, clock.now().timestamp(), include or "Metadata")]
+        return orjson.dumps({"type": type_, "object": table}) + b"\n"
+
+    return render
+
+
+def _seconds(text: str) -> float:
+    if not text:
+        return _LONGEST
+    if not text.isdigit():
+        raise bad_request(f'Invalid value: "{text}": strconv.ParseInt: parsing "{text}": invalid syntax')
+    return float(text) or _LONGEST
+
+
+def _check(version: str, match: str, initial: str | None) -> None:
+    if version and not version.isdigit():
+        raise bad_request(f'Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax')
+    words = ""
+    if initial is None and match:
+        words = "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+    elif initial is not None and match != "NotOlderThan":
+        words = "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+    if words:
+        field, _, rest = words.partition(": ")
+        causes = [{"reason": "FieldValueForbidden", "message": rest, "field": field}]
+        details = {"group": "meta.k8s.io", "kind": "ListOptions", "causes": causes}
+        raise StatusError(422, "Invalid", f'ListOptions.meta.k8s.io "" is invalid: {words}', details)
+
+
+async def stream(  # noqa: PLR0913 - the parts of one request
+    world: World, clock: Clock, request: web.BaseRequest, target: Target, chosen: Selection, form: Form
+) -> web.StreamResponse:
+    """Send events until the client leaves, the time is over, or the client is too slow."""
+    query = request.query
+    version = query.get("resourceVersion", "")
+    initial = query.get("sendInitialEvents")
+    _check(version, query.get("resourceVersionMatch", ""), initial)
+    limit = _seconds(query.get("timeoutSeconds", ""))
+    kind = target.kind
+    namespace = target.namespace if kind.namespaced else None
+    render = _render(world, clock, target, form, query.get("includeObject", ""))
+    subscription = Subscription(world, kind, namespace, chosen, render)
+    bookmarks = query.get("allowWatchBookmarks") in ("true", "1")
+    begins = initial in ("true", "1")
+    skip = initial in ("false", "0") and version in ("", "0")
+    response = web.StreamResponse(headers={"Content-Type": "application/json", "Cache-Control": "no-cache, private"})
+    response.enable_chunked_encoding()
+    await response.prepare(request)
+    try:
+        if target.name:  # a watch of one object goes through fieldSelector in every client; kept out
+            return response
+        subscription.start(str(world.store.rv) if skip else version, initial=begins)
+        if begins and bookmarks:
+            subscription.push(subscription.bookmark(initial_end=True))
+        await _send(clock, response, subscription, limit, bookmarks=bookmarks)
+    except (ConnectionResetError, asyncio.CancelledError):
+        raise
+    finally:
+        subscription.stop()
+    with contextlib.suppress(ConnectionResetError):
+        await response.write_eof()
+    return response
+
+
+async def _send(
+    clock: Clock, response: web.StreamResponse, subscription: Subscription, limit: float, *, bookmarks: bool
+) -> None:
+    end = clock.monotonic() + limit
+    timer = asyncio.ensure_future(_timer(clock, subscription, end, bookmarks=bookmarks))
+    try:
+        while not (timer.done() and subscription.idle):
+            lines = asyncio.ensure_future(subscription.lines())
+            await asyncio.wait({lines, timer} if not timer.done() else {lines}, return_when=asyncio.FIRST_COMPLETED)
+            if not lines.done():
+                lines.cancel()
+                return
+            await response.write(lines.result())
+            if subscription.overrun and subscription.idle:
+                return
+    finally:
+        timer.cancel()
+
+
+async def _timer(clock: Clock, subscription: Subscription, end: float, *, bookmarks: bool) -> None:
+    while (left := end - clock.monotonic()) > 0:
+        await clock.sleep(min(left, BOOKMARK_SECONDS))
+        if bookmarks and end - clock.monotonic() > 0:
+            subscription.push(subscription.bookmark())
