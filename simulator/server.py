@@ -133,7 +133,7 @@ class Simulator:
 
 def _request(*parts: Any) -> web.BaseRequest:
     """Make a request whose body may be as large as the API server takes."""
-    return web.BaseRequest(*parts, client_max_size=MAX_BODY)  # type: ignore[arg-type]
+    return web.BaseRequest(*parts, asyncio.get_running_loop(), client_max_size=MAX_BODY)
 
 
 def _metadata(meta: JSON) -> JSON:
