@@ -14,11 +14,11 @@ import httpx
 
 from pumice import calls, config, flows
 from pumice.calls import Answer, State
-from pumice.client import failed, request
-from pumice.flows import Emit, Flow, Host, Open, Read, Send, Sleep, TransportFailure
+from pumice.client import failed, options, request
 from pumice.manifest import Job, body_of
-from pumice.models import Change, JobEvent, JobView, NodeView, QueueView, Trace
+from pumice.models import Change, Commanded, JobEvent, JobView, NodeView, QueueView, Trace
 from pumice.retry import DEFAULT, Retry
+from pumice.steps import Emit, Flow, Host, Open, Read, Send, Sleep, TransportFailure
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class AsyncClient:
         settings = config.resolve(server=url, namespace=namespace)
         self.namespace = settings.namespace
         self.url = settings.server
-        self._http = http or httpx.AsyncClient(timeout=timeout)
+        self._http = http or httpx.AsyncClient(timeout=timeout, **options(self.url))
         self._sleep = sleep
         self._host = host or Host(time.monotonic, random.random, retry)
         self._new_key = new_key
@@ -114,7 +114,10 @@ class AsyncClient:
         follow: bool = True,
         timeout: float | None = None,
     ) -> AsyncIterator[JobEvent]:
-        """Yield a job's events, those of the past first, until it ended; broken connections are resumed."""
+        """Yield a job's events, those of the past first, until it has ended; broken connections are resumed.
+
+        Without ``follow`` only those of the past. A suspended job has not ended.
+        """
         chosen = namespace or self.namespace
         flow = flows.events(chosen, name, last_id=last_id, follow=follow, timeout=timeout, host=self._host)
         return self._drive(flow)
@@ -123,17 +126,32 @@ class AsyncClient:
         """Return the spans of a job. Raises NotFound."""
         return await self._run(flows.call(calls.trace(namespace or self.namespace, name), self._host))
 
-    async def suspend(self, name: str, *, namespace: str | None = None) -> None:
-        """Stop a job's pods and keep the job. Raises NotFound."""
-        await self._command(name, namespace, "suspend")
+    async def suspend(
+        self, name: str, *, namespace: str | None = None, wait: bool = False, timeout: float = 60.0
+    ) -> Commanded:
+        """Take a job's pods away and keep the job.
 
-    async def resume(self, name: str, *, namespace: str | None = None) -> None:
-        """Let a suspended job go on. Raises NotFound."""
-        await self._command(name, namespace, "resume")
+        Raises NotFound, Conflict, and, if it shall ``wait``, TimedOut after ``timeout`` seconds.
+        """
+        return await self._command(name, namespace, "suspend", timeout if wait else None)
 
-    async def delete(self, name: str, *, namespace: str | None = None) -> None:
-        """Delete a job and what it owns. Raises NotFound."""
-        await self._run(flows.call(calls.delete_job(namespace or self.namespace, name), self._host))
+    async def resume(
+        self, name: str, *, namespace: str | None = None, wait: bool = False, timeout: float = 60.0
+    ) -> Commanded:
+        """Let a suspended job run again.
+
+        Raises NotFound, Conflict, and, if it shall ``wait``, TimedOut after ``timeout`` seconds.
+        """
+        return await self._command(name, namespace, "resume", timeout if wait else None)
+
+    async def delete(
+        self, name: str, *, namespace: str | None = None, wait: bool = False, timeout: float = 60.0
+    ) -> Commanded:
+        """Delete a job and what it owns.
+
+        Raises NotFound, Conflict, and, if it shall ``wait``, TimedOut after ``timeout`` seconds.
+        """
+        return await self._command(name, namespace, "delete", timeout if wait else None)
 
     async def queues(self) -> tuple[QueueView, ...]:
         """Return all queues."""
@@ -143,9 +161,11 @@ class AsyncClient:
         """Return all nodes."""
         return await self._run(flows.call(calls.nodes(), self._host))
 
-    async def _command(self, name: str, namespace: str | None, verb: calls.Command) -> None:
-        what = calls.command(namespace or self.namespace, name, verb, key=self._new_key())
-        await self._run(flows.call(what, self._host))
+    async def _command(
+        self, name: str, namespace: str | None, verb: calls.Command, wait: float | None
+    ) -> Commanded:
+        what = calls.command(namespace or self.namespace, name, verb, wait)
+        return await self._run(flows.command(what, self._host))
 
     async def _run(self, flow: Flow[T]) -> T:
         results: list[T] = []

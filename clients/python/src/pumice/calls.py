@@ -14,11 +14,13 @@ from urllib.parse import quote
 from pydantic import ValidationError
 
 from pumice.errors import ProtocolError
-from pumice.models import JobView, Model, NodeView, QueueView, Trace
+from pumice.models import Commanded, JobView, Model, NodeView, QueueView, Trace
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Model)
-Command = Literal["suspend", "resume"]
+Command = Literal["suspend", "resume", "delete"]
+PATIENCE = 10.0
+"""Seconds that the answer of a request which waits on the server may come late."""
 State = Literal["admitted", "running", "finished"]
 
 
@@ -48,6 +50,8 @@ class Call(Generic[T]):
 
     request: Request
     read: Callable[[Answer], T]
+    timeout: float | None = None
+    """Seconds for the answer, of a request that waits on the server; None: the client's own."""
     absent: Callable[[], T] | None = None
     """For deletions: what a 404 means when an earlier attempt may have done the work."""
 
@@ -60,14 +64,15 @@ class Page:
     after: str | None
 
 
-def submit(body: dict[str, Any], *, key: str, wait: str | None, timeout: float | None) -> Call[JobView]:
-    """Submit a job. ``timeout`` is how many seconds the server may take to see the state ``wait``."""
-    params = {"wait": wait} if wait else {}
-    if wait and timeout is not None:
-        params["timeout"] = f"{max(timeout, 0.0):g}"
+def submit(body: dict[str, Any], *, key: str, wait: float | None) -> Call[JobView]:
+    """Submit a job; ``wait`` up to so many seconds for its admission.
+
+    The same key again makes no second job and asks about the first.
+    """
+    params = {} if wait is None else {"wait": "admitted", "timeout": f"{wait:.3f}"}
     headers = {"content-type": "application/json", "idempotency-key": key}
     request = Request("POST", "/v1/jobs", params, headers, json.dumps(body).encode())
-    return Call(request, lambda answer: _one(JobView, answer))
+    return Call(request, lambda answer: _one(JobView, answer), _patience(wait))
 
 
 def get_job(namespace: str, name: str) -> Call[JobView]:
@@ -82,15 +87,15 @@ def list_jobs(namespace: str | None, queue: str | None, after: str | None) -> Ca
     return Call(Request("GET", "/v1/jobs", params), _page)
 
 
-def command(namespace: str, name: str, verb: Command, *, key: str) -> Call[None]:
-    """Suspend or resume a job."""
-    request = Request("POST", f"{job_path(namespace, name)}:{verb}", headers={"idempotency-key": key})
-    return Call(request, _nothing)
-
-
-def delete_job(namespace: str, name: str) -> Call[None]:
-    """Delete a job and what it owns."""
-    return Call(Request("DELETE", job_path(namespace, name)), _nothing, absent=lambda: None)
+def command(namespace: str, name: str, verb: Command, wait: float | None) -> Call[Commanded]:
+    """Suspend, resume or delete a job; ``wait`` up to so many seconds until that is done."""
+    params = {} if wait is None else {"wait": "true", "timeout": f"{wait:.3f}"}
+    if verb == "delete":
+        request = Request("DELETE", job_path(namespace, name), params)
+        gone = Commanded(namespace=namespace, name=name, action=verb, phase="Deleted", done=True)
+        return Call(request, _commanded, _patience(wait), absent=lambda: gone)
+    request = Request("POST", f"{job_path(namespace, name)}:{verb}", params)
+    return Call(request, _commanded, _patience(wait))
 
 
 def events(namespace: str, name: str, last_id: str) -> Request:
@@ -159,5 +164,9 @@ def _page(answer: Answer) -> Page:
     return Page(_many(JobView, answer), str(after) if after else None)
 
 
-def _nothing(_: Answer) -> None:
-    return None
+def _commanded(answer: Answer) -> Commanded:
+    return _one(Commanded, answer)
+
+
+def _patience(wait: float | None) -> float | None:
+    return None if wait is None else wait + PATIENCE

@@ -7,18 +7,19 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterator
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypedDict, TypeVar
 
 import httpx
 
 from pumice import calls, config, flows
 from pumice.calls import Answer, Request, State
-from pumice.flows import Emit, Flow, Host, Open, Read, Send, Sleep, TransportFailure
 from pumice.manifest import Job, body_of
-from pumice.models import Change, JobEvent, JobView, NodeView, QueueView, Trace
+from pumice.models import Change, Commanded, JobEvent, JobView, NodeView, QueueView, Trace
 from pumice.retry import DEFAULT, Retry
+from pumice.steps import Emit, Flow, Host, Open, Read, Send, Sleep, TransportFailure
 
 T = TypeVar("T")
+_HERE = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Client:
@@ -44,7 +45,7 @@ class Client:
         settings = config.resolve(server=url, namespace=namespace)
         self.namespace = settings.namespace
         self.url = settings.server
-        self._http = http or httpx.Client(timeout=timeout)
+        self._http = http or httpx.Client(timeout=timeout, **options(self.url))
         self._sleep = sleep
         self._host = host or Host(time.monotonic, random.random, retry)
         self._new_key = new_key
@@ -113,7 +114,10 @@ class Client:
         follow: bool = True,
         timeout: float | None = None,
     ) -> Iterator[JobEvent]:
-        """Yield a job's events, those of the past first, until it ended; broken connections are resumed."""
+        """Yield a job's events, those of the past first, until it has ended; broken connections are resumed.
+
+        Without ``follow`` only those of the past. A suspended job has not ended.
+        """
         chosen = namespace or self.namespace
         flow = flows.events(chosen, name, last_id=last_id, follow=follow, timeout=timeout, host=self._host)
         return self._iterate(flow)
@@ -122,17 +126,32 @@ class Client:
         """Return the spans of a job. Raises NotFound."""
         return self._run(flows.call(calls.trace(namespace or self.namespace, name), self._host))
 
-    def suspend(self, name: str, *, namespace: str | None = None) -> None:
-        """Stop a job's pods and keep the job. Raises NotFound."""
-        self._command(name, namespace, "suspend")
+    def suspend(
+        self, name: str, *, namespace: str | None = None, wait: bool = False, timeout: float = 60.0
+    ) -> Commanded:
+        """Take a job's pods away and keep the job.
 
-    def resume(self, name: str, *, namespace: str | None = None) -> None:
-        """Let a suspended job go on. Raises NotFound."""
-        self._command(name, namespace, "resume")
+        Raises NotFound, Conflict, and, if it shall ``wait``, TimedOut after ``timeout`` seconds.
+        """
+        return self._command(name, namespace, "suspend", timeout if wait else None)
 
-    def delete(self, name: str, *, namespace: str | None = None) -> None:
-        """Delete a job and what it owns. Raises NotFound."""
-        return self._run(flows.call(calls.delete_job(namespace or self.namespace, name), self._host))
+    def resume(
+        self, name: str, *, namespace: str | None = None, wait: bool = False, timeout: float = 60.0
+    ) -> Commanded:
+        """Let a suspended job run again.
+
+        Raises NotFound, Conflict, and, if it shall ``wait``, TimedOut after ``timeout`` seconds.
+        """
+        return self._command(name, namespace, "resume", timeout if wait else None)
+
+    def delete(
+        self, name: str, *, namespace: str | None = None, wait: bool = False, timeout: float = 60.0
+    ) -> Commanded:
+        """Delete a job and what it owns.
+
+        Raises NotFound, Conflict, and, if it shall ``wait``, TimedOut after ``timeout`` seconds.
+        """
+        return self._command(name, namespace, "delete", timeout if wait else None)
 
     def queues(self) -> tuple[QueueView, ...]:
         """Return all queues."""
@@ -142,9 +161,11 @@ class Client:
         """Return all nodes."""
         return self._run(flows.call(calls.nodes(), self._host))
 
-    def _command(self, name: str, namespace: str | None, verb: calls.Command) -> None:
-        what = calls.command(namespace or self.namespace, name, verb, key=self._new_key())
-        self._run(flows.call(what, self._host))
+    def _command(
+        self, name: str, namespace: str | None, verb: calls.Command, wait: float | None
+    ) -> Commanded:
+        what = calls.command(namespace or self.namespace, name, verb, wait)
+        return self._run(flows.command(what, self._host))
 
     def _run(self, flow: Flow[T]) -> T:
         drive = self._drive(flow)
@@ -216,6 +237,23 @@ class _Stream:
         if self._answer is not None:
             self._answer.close()
             self._answer = None
+
+
+class Options(TypedDict):
+    """How the network is set up."""
+
+    verify: bool
+    trust_env: bool
+
+
+def options(url: str) -> Options:
+    """Return how the network is set up for a server.
+
+    Certificates are loaded only where they are needed, since that takes longer than a request. A server
+    on this machine is never asked through a proxy, as Go's and thereby Kubernetes' clients have it.
+    """
+    address = httpx.URL(url)
+    return {"verify": address.scheme == "https", "trust_env": address.host not in _HERE}
 
 
 def request(http: httpx.Client | httpx.AsyncClient, url: str, what: Request, timeout: Any) -> httpx.Request:

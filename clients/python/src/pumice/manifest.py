@@ -6,6 +6,7 @@ texts, a date is a text), because that is how Kubernetes' tools read them.
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -16,29 +17,62 @@ from pydantic.alias_generators import to_camel
 from pumice.errors import ManifestError
 
 
-class Job(BaseModel):
-    """The short form of a job: one task of equal workers. The server makes a whole Job of it."""
+class Part(BaseModel):
+    """Base of the short form: a field that does not exist is a mistake."""
 
     model_config = ConfigDict(frozen=True, populate_by_name=True, alias_generator=to_camel, extra="forbid")
-
-    name: str
-    namespace: str | None = None
-    image: str
-    command: tuple[str, ...] = ()
-    gpus: int = Field(default=0, ge=0)
-    """GPUs of each worker."""
-    workers: int = Field(default=1, ge=1)
-    queue: str | None = None
-    minimum: int | None = Field(default=None, ge=1)
-    """So many workers start together or none does. Default: all of them."""
-    mounts: tuple[str, ...] = ()
-    """``claim:/path`` each."""
-    expose: tuple[int, ...] = ()
-    """Ports that other workers and services can reach."""
 
     def body(self) -> dict[str, Any]:
         """Return the request's body: what was given and nothing else."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
+
+
+class Worker(Part):
+    """What a pod runs and takes."""
+
+    image: str | None = None
+    command: str | list[str] | None = None
+    """A list is run as it is; a text is a line for ``/bin/sh -c``."""
+    args: list[str] | None = None
+    gpus: int | None = Field(default=None, ge=0)
+    """GPUs of each pod."""
+    gpu_resource: str | None = None
+    """Name of the GPU resource; default ``nvidia.com/gpu``."""
+    cpus: str | int | float | None = None
+    """CPUs of each pod: a number or a quantity like ``500m``."""
+    memory: str | int | None = None
+    """Memory of each pod, e.g. ``64Gi``."""
+    env: dict[str, str | bool | int | float] | None = None
+
+
+class Job(Worker):
+    """The short form of a job: equal workers and perhaps a master. The server makes a whole Job of it."""
+
+    name: str | None = None
+    generate_name: str | None = None
+    """Instead of a name: what a name made by the server begins with."""
+    namespace: str | None = None
+    workers: int = Field(default=1, ge=0)
+    master: bool | Worker = False
+    """One more pod before the workers; a Worker says where it differs from them."""
+    minimum: int | None = Field(default=None, ge=0)
+    """So many pods start together or none does. Default: all of them."""
+    queue: str | None = None
+    priority: str | None = None
+    """Name of a priority class."""
+    mounts: list[str | dict[str, Any]] = []
+    """``claim:/path``, ``configmap/name:/path``, ``secret/name:/path``, with ``:ro`` for read-only."""
+    expose: list[str | int] = []
+    """Ports of the first pod that users reach: ``name:port`` or the port."""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    plugins: dict[str, list[str]] = {}
+    retries: int | None = Field(default=None, ge=0)
+    """Restarts of the whole job when a pod fails. Default: three."""
+    ttl_seconds_after_finished: int | None = Field(default=None, ge=0)
+    service_account: str | None = None
+    node_selector: dict[str, str] = {}
+    tolerations: list[dict[str, Any]] = []
 
 
 class _Loader(yaml.SafeLoader):
@@ -64,6 +98,8 @@ def documents(text: str, source: str = "manifest") -> list[dict[str, Any]]:
 
     Raises ManifestError, with the line, when the text is not YAML, and when a document is no object.
     """
+    if (value := _json(text)) is not None:
+        return [value]
     try:
         found = [document for document in yaml.load_all(text, Loader=_Loader) if document is not None]
     except yaml.YAMLError as error:
@@ -94,7 +130,7 @@ def name_of(body: dict[str, Any]) -> str:
     name = (
         metadata.get("name") or metadata.get("generateName")
         if isinstance(metadata, dict)
-        else body.get("name")
+        else body.get("name") or body.get("generateName")
     )
     return str(name or "")
 
@@ -107,6 +143,17 @@ def short_form(**fields: Any) -> Job:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise ManifestError(f"{where}: {first['msg']}") from error
+
+
+def _json(text: str) -> dict[str, Any] | None:
+    """Read one JSON object as such: YAML has other escapes."""
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _only(found: list[dict[str, Any]]) -> dict[str, Any]:

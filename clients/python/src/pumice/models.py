@@ -166,10 +166,23 @@ class JobView(Model):
         return self.phase == COMPLETED
 
 
+class Commanded(Model):
+    """A command that the server has taken. ``done`` is known only of one that was waited for."""
+
+    id: str = ""
+    namespace: str = ""
+    name: str = ""
+    action: str = ""
+    phase: str = ""
+    """The job's phase when the answer was given; ``Deleted`` when it is gone."""
+    done: bool = False
+
+
 class JobEvent(Model):
     """Something that happened to a job.
 
-    ``id`` is its place in the stream; ``kind`` names the event, ``data`` has its fields.
+    ``kind`` is ``submitted``, ``admitted``, ``rejected``, ``command``, ``phase``, ``decision``, ``result`` or
+    ``report``, and ``data`` has the fields of that event. ``id`` is its place in the stream.
     """
 
     id: str = ""

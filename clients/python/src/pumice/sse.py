@@ -15,10 +15,14 @@ class ServerEvent:
 
 
 class Parser:
-    """Puts lines together to events. One parser serves one connection; ``retry`` is in seconds."""
+    """Puts lines together to events. One parser serves one connection; ``retry`` is in seconds.
+
+    ``last_id`` moves on when an event is complete, so that one cut off in the middle comes again.
+    """
 
     def __init__(self, last_id: str = "") -> None:
         self.last_id = last_id
+        self._id = last_id
         self.retry: float | None = None
         self._event = ""
         self._data: list[str] = []
@@ -34,7 +38,7 @@ class Parser:
         elif name == "event":
             self._event = value
         elif name == "id" and "\0" not in value:
-            self.last_id = value
+            self._id = value
         elif name == "retry" and value.isascii() and value.isdigit():
             self.retry = int(value) / 1000
         return None
@@ -42,4 +46,5 @@ class Parser:
     def _dispatch(self) -> ServerEvent | None:
         event, data = self._event or "message", self._data
         self._event, self._data = "", []
+        self.last_id = self._id
         return ServerEvent(self.last_id, event, "\n".join(data)) if data else None

@@ -3,14 +3,43 @@
 Nothing heavy is imported here, so that ``pumice --help`` and wrong flags answer at once.
 """
 
+# ruff: noqa: ARG001 - the flags of the short form are read together, from ctx.params
+
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pumice.cli import exits
+from pumice.cli.flags import (
+    SHORT,
+    Command,
+    Cpus,
+    Env,
+    Expose,
+    Form,
+    Gpus,
+    Image,
+    JobName,
+    Kind,
+    Master,
+    Memory,
+    Minimum,
+    Mounts,
+    Name,
+    Names,
+    Namespace,
+    Output,
+    Priority,
+    Queue,
+    Retries,
+    Server,
+    Timeout,
+    Until,
+    Wait,
+    Workers,
+)
 from pumice.cli.group import Root
 
 if TYPE_CHECKING:
@@ -32,69 +61,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-class Kind(StrEnum):
-    """What can be listed; the singular and short words as kubectl has them."""
-
-    JOBS = "jobs"
-    JOB = "job"
-    VCJOB = "vcjob"
-    QUEUES = "queues"
-    QUEUE = "queue"
-    NODES = "nodes"
-    NODE = "node"
-
-
-class Form(StrEnum):
-    """How things are printed."""
-
-    TABLE = "table"
-    WIDE = "wide"
-    JSON = "json"
-    YAML = "yaml"
-    NAME = "name"
-
-
-class Until(StrEnum):
-    """What is waited for."""
-
-    NONE = "none"
-    ADMITTED = "admitted"
-    RUNNING = "running"
-    FINISHED = "finished"
-
-
-Server = Annotated[str | None, typer.Option("--server", metavar="URL", help="The gateway's address.")]
-Namespace = Annotated[
-    str | None, typer.Option("--namespace", "-n", metavar="NS", help="The jobs' namespace.")
-]
-Output = Annotated[Form, typer.Option("--output", "-o", help="How to print.")]
-Timeout = Annotated[
-    str | None, typer.Option("--timeout", metavar="TIME", help="Wait no longer: 30, 90s, 5m, 1h30m.")
-]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The job's name, or NAMESPACE/NAME.")]
-Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of jobs, or NAMESPACE/NAME.")]
-JobName = Annotated[
-    str | None, typer.Option("--name", metavar="NAME", help="Name of a job in the short form.")
-]
-Image = Annotated[str | None, typer.Option("--image", metavar="IMAGE", help="Container image.")]
-Gpus = Annotated[int, typer.Option("--gpus", min=0, help="GPUs of each worker.")]
-Workers = Annotated[int, typer.Option("--workers", min=1, help="How many workers.")]
-Queue = Annotated[str | None, typer.Option("--queue", "-q", metavar="QUEUE", help="The queue.")]
-Minimum = Annotated[
-    int | None,
-    typer.Option("--min", min=1, help="So many workers start together or none does [default: all]."),
-]
-Mounts = Annotated[
-    list[str] | None, typer.Option("--mount", metavar="CLAIM:PATH", help="A volume; repeatable.")
-]
-Expose = Annotated[
-    list[int] | None, typer.Option("--expose", metavar="PORT", help="A port to reach; repeatable.")
-]
-Command = Annotated[
-    list[str] | None, typer.Argument(metavar="[-- COMMAND...]", help="What each worker runs.")
-]
 
 
 @app.callback()
@@ -121,11 +87,17 @@ def submit(
     ] = None,
     name: JobName = None,
     image: Image = None,
-    gpus: Gpus = 0,
-    workers: Workers = 1,
-    queue: Queue = None,
+    workers: Workers = None,
+    master: Master = False,
+    gpus: Gpus = None,
+    cpus: Cpus = None,
+    memory: Memory = None,
     minimum: Minimum = None,
-    mount: Mounts = None,
+    queue: Queue = None,
+    priority: Priority = None,
+    retries: Retries = None,
+    env: Env = None,
+    mounts: Mounts = None,
     expose: Expose = None,
     wait: Annotated[Until, typer.Option("--wait", help="Wait for this of each job.")] = Until.ADMITTED,
     timeout: Timeout = None,
@@ -141,11 +113,9 @@ def submit(
     """  # noqa: D301 - a real backspace: it keeps the lines
     from pumice.cli import submitting
 
-    short = submitting.Short(
-        name, image, gpus, workers, queue, minimum, mount or [], expose or [], command or []
-    )
+    flags = {key: ctx.params[key] for key in SHORT}
     with reach(ctx, server, namespace) as place:
-        submitting.submit(place, file or [], short, wait=wait.value, timeout=timeout, form=output.value)
+        submitting.submit(place, file or [], flags, wait=wait.value, timeout=timeout, form=output.value)
 
 
 @app.command()
@@ -159,11 +129,17 @@ def run(
     ] = None,
     name: JobName = None,
     image: Image = None,
-    gpus: Gpus = 0,
-    workers: Workers = 1,
-    queue: Queue = None,
+    workers: Workers = None,
+    master: Master = False,
+    gpus: Gpus = None,
+    cpus: Cpus = None,
+    memory: Memory = None,
     minimum: Minimum = None,
-    mount: Mounts = None,
+    queue: Queue = None,
+    priority: Priority = None,
+    retries: Retries = None,
+    env: Env = None,
+    mounts: Mounts = None,
     expose: Expose = None,
     timeout: Timeout = None,
     server: Server = None,
@@ -176,11 +152,9 @@ def run(
     """  # noqa: D301
     from pumice.cli import submitting
 
-    short = submitting.Short(
-        name, image, gpus, workers, queue, minimum, mount or [], expose or [], command or []
-    )
+    flags = {key: ctx.params[key] for key in SHORT}
     with reach(ctx, server, namespace) as place:
-        submitting.run(place, file, short, timeout=timeout)
+        submitting.run(place, file, flags, timeout=timeout)
 
 
 @app.command()
@@ -265,30 +239,54 @@ def trace(
 
 
 @app.command()
-def suspend(ctx: typer.Context, names: Names, server: Server = None, namespace: Namespace = None) -> None:
+def suspend(
+    ctx: typer.Context,
+    *,
+    names: Names,
+    wait: Wait = False,
+    timeout: Timeout = None,
+    server: Server = None,
+    namespace: Namespace = None,
+) -> None:
     """Stop the pods of jobs and keep the jobs."""
     from pumice.cli import commanding
 
     with reach(ctx, server, namespace) as place:
-        commanding.suspend(place, names)
+        commanding.command(place, "suspend", names, wait=wait, timeout=timeout)
 
 
 @app.command()
-def resume(ctx: typer.Context, names: Names, server: Server = None, namespace: Namespace = None) -> None:
+def resume(
+    ctx: typer.Context,
+    *,
+    names: Names,
+    wait: Wait = False,
+    timeout: Timeout = None,
+    server: Server = None,
+    namespace: Namespace = None,
+) -> None:
     """Let suspended jobs go on."""
     from pumice.cli import commanding
 
     with reach(ctx, server, namespace) as place:
-        commanding.resume(place, names)
+        commanding.command(place, "resume", names, wait=wait, timeout=timeout)
 
 
 @app.command()
-def delete(ctx: typer.Context, names: Names, server: Server = None, namespace: Namespace = None) -> None:
+def delete(
+    ctx: typer.Context,
+    *,
+    names: Names,
+    wait: Wait = False,
+    timeout: Timeout = None,
+    server: Server = None,
+    namespace: Namespace = None,
+) -> None:
     """Delete jobs and what they own."""
     from pumice.cli import commanding
 
     with reach(ctx, server, namespace) as place:
-        commanding.delete(place, names)
+        commanding.command(place, "delete", names, wait=wait, timeout=timeout)
 
 
 @app.command()

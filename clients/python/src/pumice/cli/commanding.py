@@ -2,43 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Final
 
 import typer
 
-from pumice.cli.exits import Exit, code_of
+from pumice.calls import Command
+from pumice.cli.exits import Exit, UsageError, code_of
 from pumice.cli.group import report
-from pumice.cli.place import Place
+from pumice.cli.place import Place, seconds
 from pumice.errors import PumiceError, Unavailable
 
-
-def suspend(place: Place, names: list[str]) -> None:
-    """Suspend each job."""
-    _each(place, names, "suspended", lambda namespace, name: place.client.suspend(name, namespace=namespace))
+_DONE: Final[dict[Command, str]] = {"suspend": "suspended", "resume": "resumed", "delete": "deleted"}
+_WAIT: Final = 60.0
 
 
-def resume(place: Place, names: list[str]) -> None:
-    """Resume each job."""
-    _each(place, names, "resumed", lambda namespace, name: place.client.resume(name, namespace=namespace))
-
-
-def delete(place: Place, names: list[str]) -> None:
-    """Delete each job."""
-    _each(place, names, "deleted", lambda namespace, name: place.client.delete(name, namespace=namespace))
-
-
-def _each(place: Place, names: list[str], done: str, act: Callable[[str, str], object]) -> None:
-    """Act on each job and report it; one that fails does not keep the others from it."""
+def command(place: Place, verb: Command, names: list[str], *, wait: bool, timeout: str | None) -> None:
+    """Give each job a command and report it; one that fails does not keep the others from it."""
+    limit = seconds(timeout)
+    if limit is not None and not wait:
+        raise UsageError("--timeout goes with --wait")
+    client = place.client
+    act = {"suspend": client.suspend, "resume": client.resume, "delete": client.delete}[verb]
     code = Exit.OK
     for namespace, name in [place.job(text) for text in names]:
         try:
-            act(namespace, name)
+            act(name, namespace=namespace, wait=wait, timeout=_WAIT if limit is None else limit)
         except Unavailable:
             raise
         except PumiceError as error:
             report(error, f"{namespace}/{name}")
             code = code or code_of(error)
         else:
-            place.lines([f"job {namespace}/{name} {done}"])
+            place.lines([f"job {namespace}/{name}: {_DONE[verb] if wait else f'{verb} requested'}"])
     if code:
         raise typer.Exit(code)

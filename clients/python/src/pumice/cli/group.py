@@ -18,7 +18,7 @@ from pumice.cli.exits import Exit, code_of
 from pumice.errors import PumiceError, Rejected
 
 GROUP: Final = "pumice.commands"
-KNOWN: Final = {"up": "Start the whole platform in this process."}
+KNOWN: Final = {"up": "Start the whole platform in this process"}
 """Commands of other distributions that are worth a line in the help, by what they do."""
 SERVER: Final = "pumice-server"
 
@@ -28,8 +28,8 @@ class Plugin(TyperCommand):
 
     def __init__(self, name: str, entry: EntryPoint | None) -> None:
         source = entry.dist.name if entry is not None and entry.dist is not None else SERVER
-        what = KNOWN.get(name, "A command of another distribution.")
-        super().__init__(name=name, help=f"{what} (from {source})")
+        what = KNOWN.get(name, "A command of another distribution")
+        super().__init__(name=name, short_help=f"{what} (from {source}).")
         self._entry = entry
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
@@ -92,7 +92,10 @@ def plugins() -> dict[str, EntryPoint]:
 def report(error: PumiceError, about: str = "") -> None:
     """Say on standard error what went wrong; of a rejection every violation, each on its line."""
     name = f"{about}: " if about else ""
-    typer.echo(f"error: {name}{error}", err=True)
-    if isinstance(error, Rejected):
-        for one in error.violations:
-            typer.echo(f"  {one}", err=True)
+    if not (isinstance(error, Rejected) and error.violations):
+        typer.echo(f"error: {name}{error}", err=True)
+        return
+    count = len(error.violations)
+    typer.echo(f"error: {name}rejected, {count} violation{'' if count == 1 else 's'}:", err=True)
+    for one in error.violations:
+        typer.echo(f"  {one}", err=True)

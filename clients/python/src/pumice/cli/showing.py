@@ -15,7 +15,7 @@ from pumice.cli.place import Place, dumped
 from pumice.cli.tables import changed, table_of
 from pumice.models import JobView, NodeView, QueueView
 from pumice.render.text import description, explanation
-from pumice.render.timeline import event_line
+from pumice.render.timelines import event_line
 
 Thing = JobView | QueueView | NodeView
 _INTERVAL = 1.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,65 +16,38 @@ from pumice.cli.place import Place, seconds
 from pumice.errors import PumiceError, Unavailable
 from pumice.manifest import Job, documents, name_of, short_form
 from pumice.models import JobView
-from pumice.render.progress import progress
+from pumice.render.live import progress
 from pumice.render.text import why
 
 _STATES: Final[dict[str, State]] = {"admitted": "admitted", "running": "running", "finished": "finished"}
 Submission = Job | dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Short:
-    """The flags of the short form, as given."""
+def job_of(given: dict[str, Any]) -> Job:
+    """Return the job that the flags of the short form describe."""
+    missing = [f"--{name}" for name in ("name", "image") if name not in given]
+    if missing:
+        raise UsageError(f"the short form of a job needs {' and '.join(missing)}")
+    env = {"env": dict(_pair(text) for text in given["env"])} if "env" in given else {}
+    return short_form(**{**given, **env})
 
-    name: str | None
-    image: str | None
-    gpus: int
-    workers: int
-    queue: str | None
-    minimum: int | None
-    mounts: list[str]
-    expose: list[int]
-    command: list[str]
 
-    @property
-    def given(self) -> bool:
-        """Whether any of them was given."""
-        return any((self.name, self.image, self.queue, self.minimum, self.mounts, self.expose, self.command))
-
-    def job(self) -> Job:
-        """Return the job that the flags describe."""
-        missing = [flag for flag, value in (("--name", self.name), ("--image", self.image)) if not value]
-        if missing:
-            raise UsageError(
-                f"give a manifest with -f FILE, or the short form: {' and '.join(missing)} missing"
-            )
-        optional = {
-            "queue": self.queue,
-            "minimum": self.minimum,
-            "mounts": self.mounts,
-            "expose": self.expose,
-        }
-        given = {key: value for key, value in optional.items() if value}
-        return short_form(
-            name=self.name,
-            image=self.image,
-            gpus=self.gpus,
-            workers=self.workers,
-            command=self.command,
-            **given,
-        )
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise UsageError(f"--env: {text!r} is not NAME=VALUE")
+    return name, value
 
 
 def submit(
-    place: Place, files: list[str], short: Short, *, wait: str, timeout: str | None, form: str
+    place: Place, files: list[str], flags: dict[str, Any], *, wait: str, timeout: str | None, form: str
 ) -> None:
     """Submit each job and report it; the exit code is the first failure's."""
     limit, state = seconds(timeout), _STATES.get(wait)
     write = typer.echo if form in {"table", "wide"} else _whisper
     code = Exit.OK
     views: list[JobView] = []
-    for job in _jobs(files, short):
+    for job in _jobs(files, flags):
         try:
             view = _submitted(place, job, state, limit, write)
         except Unavailable:
@@ -91,9 +63,9 @@ def submit(
         raise typer.Exit(code)
 
 
-def run(place: Place, file: str | None, short: Short, *, timeout: str | None) -> None:
+def run(place: Place, file: str | None, flags: dict[str, Any], *, timeout: str | None) -> None:
     """Submit one job and follow it to its end."""
-    jobs = _jobs([file] if file else [], short)
+    jobs = _jobs([file] if file else [], flags)
     if len(jobs) != 1:
         raise UsageError(f"{file}: has {len(jobs)} jobs, run follows one; use submit")
     try:
@@ -120,10 +92,17 @@ def _submitted(
     return progress(changes, console=console, write=write) or view
 
 
-def _jobs(files: list[str], short: Short) -> list[Submission]:
+def _jobs(files: list[str], flags: dict[str, Any]) -> list[Submission]:
+    given = {
+        key: value
+        for key, value in flags.items()
+        if value is not None and value is not False and value not in ([], ())
+    }
     if not files:
-        return [short.job()]
-    if short.given:
+        if not given:
+            raise UsageError("give a manifest with -f FILE, or the short form with --name and --image")
+        return [job_of(given)]
+    if given:
         raise UsageError("-f FILE and the flags of the short form exclude each other")
     found: list[Submission] = [document for file in files for document in documents(_text(file), file)]
     if not found:
@@ -141,7 +120,7 @@ def _text(file: str) -> str:
 
 
 def _name(job: Submission) -> str:
-    return (job.name if isinstance(job, Job) else name_of(job)) or "job without a name"
+    return name_of(job.body() if isinstance(job, Job) else job) or "job without a name"
 
 
 def _outcome(view: JobView, state: State | None) -> Exit:

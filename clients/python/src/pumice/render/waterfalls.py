@@ -67,7 +67,8 @@ def waterfall(spans: Iterable[Span], *, width: int = 48) -> Table:
 def bar(start: float, end: float, width: int) -> str:
     """Return a bar from ``start`` to ``end`` (0..1) in ``width`` characters; never less than a sliver."""
     first = min(int(start * width), width - 1)
-    eighths = max(1, round((end * width - first) * 8))
+    own = (end - start) * width
+    eighths = max(1, round((own if own < 1 else end * width - first) * 8))  # long bars end where they should
     full, rest = divmod(eighths, 8)
     text = "█" * full + (_EIGHTHS[rest] if rest else "")
     return (" " * first + text)[:width]

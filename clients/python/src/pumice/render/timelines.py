@@ -54,7 +54,9 @@ def _text(event: JobEvent) -> str:
     reason = data.get("reason")
     if isinstance(reason, dict):
         said.append(str(reason.get("message") or reason.get("code") or ""))
-    for key, words in (("bindings", "bindings"), ("bound", "bound"), ("violations", "violations")):
-        if isinstance(data.get(key), list):
-            said.append(f"{len(data[key])} {words}")
+    said += [
+        f"{len(data[key])} {key}" for key in ("bindings", "bound", "failures", "violations") if data.get(key)
+    ]
+    if data.get("position"):
+        said.append(f"position {data['position']} of {data.get('queueLength', '?')}")
     return "  ".join(part for part in (event.kind, *said) if part)
