@@ -25,7 +25,9 @@ def differences(old: Any, new: Any, path: str) -> Iterator[str]:
     elif isinstance(old, dict) and isinstance(new, dict):
         same = _same_amount if path.rpartition(".")[2] in _AMOUNTS else None
         for name in sorted(old.keys() | new.keys()):
-            if not (same and same(old.get(name), new.get(name))):
+            if (name in old) != (name in new) and (old.get(name), new.get(name)) != (None, None):
+                yield f"{path}[{name}]"  # a map's key counts even when its value is empty
+            elif not (same and same(old.get(name), new.get(name))):
                 yield from differences(old.get(name), new.get(name), f"{path}[{name}]")
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for index, (before, after) in enumerate(zip(old, new, strict=True)):

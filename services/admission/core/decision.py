@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from services.admission.core.defaults import Defaults, apply_defaults
+from services.admission.core.defaults import Defaults, apply_defaults, derived_numbers
 from services.admission.core.jobs import validate_job
 from services.admission.core.reading import salvage
 from services.admission.core.schema import metadata_rules, schema_rules
@@ -76,9 +76,12 @@ def decide(submission: str, obj: JSON, view: ClusterView, settings: Defaults) ->
     job = apply_defaults(read.job, settings)
     namespace, name = job.metadata.namespace, job.metadata.name
     known = view.job(namespace, name)
-    if known is not None and known.submission == submission:
+    if view.was_admitted(submission) or (known is not None and known.submission == submission):
         return Repeated(namespace, name)
-    violations = [*read.violations, *_rules(job, view, {one.path for one in read.violations})]
+    derived = derived_numbers(read.job)
+    damaged = {violation.path for violation in read.violations}
+    broken = [violation for violation in _rules(job, view, damaged) if violation.path not in derived]
+    violations = [*read.violations, *broken]
     if known is not None:
         violations.append(_exists(known, namespace, name))
     return Rejected(namespace, name, tuple(violations)) if violations else Admitted(job)
@@ -108,6 +111,11 @@ def _under(path: str, damaged: set[str]) -> bool:
 
 
 def _exists(known: JobInfo, namespace: str, name: str) -> Violation:
-    state = "exists" if known.uid else "was submitted just before"
-    message = f'a job "{name}" {state} in namespace "{namespace}": choose another name or delete it first'
+    if known.deleting:
+        state, advice = "is being deleted", "try again when it is gone, or choose another name"
+    elif known.uid:
+        state, advice = "exists", "choose another name or delete it first"
+    else:
+        state, advice = "was submitted just before", "choose another name"
+    message = f'a job "{name}" {state} in namespace "{namespace}": {advice}'
     return Violation("already-exists", "metadata.name", message)

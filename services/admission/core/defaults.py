@@ -43,6 +43,16 @@ def apply_defaults(job: Job, settings: Defaults) -> Job:
     return job.model_copy(update={"spec": spec.model_copy(update=changes)}) if changes else job
 
 
+def derived_numbers(job: Job) -> set[str]:
+    """Return the paths of numbers which defaults compute from others: a mistake in them is the others'."""
+    derived = {
+        f"spec.tasks[{index}].minAvailable"
+        for index, task in enumerate(job.spec.tasks)
+        if task.min_available is None
+    }
+    return derived | {"spec.minAvailable"} if job.spec.min_available == 0 else derived
+
+
 def _task(task: TaskSpec, index: int, settings: Defaults) -> TaskSpec:
     changes: dict[str, Any] = {}
     if not task.name:

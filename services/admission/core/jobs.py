@@ -51,12 +51,12 @@ def _ranges(spec: JobSpec) -> Iterator[Violation]:
 
 
 def _minimum(spec: JobSpec) -> Iterator[Violation]:
-    total = sum(task.replicas for task in spec.tasks)
+    total = sum(max(0, task.replicas) for task in spec.tasks)
     if spec.tasks and spec.min_available > total:
         yield Violation(
             "min-available-above-replicas",
             "spec.minAvailable",
-            f"the job needs at least {spec.min_available} pods but its tasks have only {total} replicas",
+            f"{spec.min_available} is more than the replicas of all tasks, {total}",
         )
 
 

@@ -46,7 +46,7 @@ def number_rules(task: TaskSpec, path: str) -> Iterator[Violation]:
             yield Violation(
                 "task-min-available-above-replicas",
                 f"{path}.minAvailable",
-                f'task "{task.name}" needs at least {least} pods but has only {task.replicas} replicas',
+                f"{least} is more than the task's replicas, {task.replicas}",
             )
     yield from _partitions(task, f"{path}.partitionPolicy")
 

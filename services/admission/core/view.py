@@ -38,6 +38,7 @@ class JobInfo:
 
     uid: str | None
     submission: str | None
+    deleting: bool = False
 
 
 class ClusterView(Protocol):
@@ -59,6 +60,10 @@ class ClusterView(Protocol):
         """Return the job that has this name."""
         ...
 
+    def was_admitted(self, submission: str) -> bool:
+        """Say whether this submission was admitted a short while ago, whatever became of its job."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class FixedView:
@@ -66,6 +71,7 @@ class FixedView:
 
     all_queues: tuple[QueueInfo, ...] = ()
     jobs: Mapping[tuple[str, str], JobInfo] = field(default_factory=dict[tuple[str, str], JobInfo])
+    admitted: frozenset[str] = frozenset()
 
     def queue(self, name: str) -> QueueInfo | None:
         """Return the queue of this name."""
@@ -83,3 +89,7 @@ class FixedView:
     def job(self, namespace: str, name: str) -> JobInfo | None:
         """Return the job that has this name."""
         return self.jobs.get((namespace, name))
+
+    def was_admitted(self, submission: str) -> bool:
+        """Say whether this submission was admitted a short while ago."""
+        return submission in self.admitted

@@ -1,0 +1,1 @@
+"""Between the topics and the rules."""
