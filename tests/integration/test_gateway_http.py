@@ -18,7 +18,7 @@ from services.gateway.settings import GatewaySettings
 from shared.clock import SystemClock
 from shared.events import topics
 from shared.events.codec import decode, encode
-from shared.events.contracts import CommandJob, JobSubmitted
+from shared.events.contracts import CommandJob, JobSubmitted, PodState
 from shared.log.memory import MemoryLog
 from shared.log.port import Record
 from shared.telemetry.spans import job_trace
@@ -340,7 +340,10 @@ async def test_a_command_that_waits_answers_when_it_is_done(world: World) -> Non
     async with world.running() as http:
         asked = asyncio.create_task(http.post("/v1/jobs/default/train:suspend?wait=true"))
         await world.until(
-            lambda: "commands_total" in (world.gateway or pytest.fail("none"))._context.telemetry.exposition()
+            lambda: (
+                'commands_total{action="suspend"}'
+                in (world.gateway or pytest.fail("none"))._context.telemetry.exposition()
+            )
         )
         await world.say(story.state("Aborted", 5))
         answer = await asked
@@ -465,11 +468,19 @@ async def test_metrics_count_requests_by_route_and_submissions_by_outcome(world:
 
 async def test_a_record_that_cannot_be_read_is_skipped_and_counted(world: World) -> None:
     await world.log.producer.send(Record(topics.JOB_LIFECYCLE, b"default/train", b"{"))
+    headers = (
+        ("ce_type", PodState.TYPE.encode()),
+        ("ce_specversion", b"1.0"),
+        ("ce_id", b"1"),
+        ("ce_source", b"/x"),
+    )
+    await world.log.producer.send(Record(topics.CLUSTER_STATE, b"pod/default/x", b'{"name":"x"}', headers))
     await world.say(*Story().placed().said)
     async with world.running() as http:
         await world.shows("train", "Running")
         text = (await http.get("/metrics")).text
     assert 'pumice_gateway_unreadable_records_total{topic="job-lifecycle"} 1.0' in text
+    assert 'pumice_gateway_unreadable_records_total{topic="cluster-state"} 1.0' in text
 
 
 async def test_a_proxy_may_name_the_user(world: World) -> None:

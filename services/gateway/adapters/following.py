@@ -7,19 +7,20 @@ forgotten can then be forgotten while the history is read.
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from services.gateway.adapters.metrics import Metrics
+from services.gateway.adapters.reading import read_record
 from services.gateway.adapters.watching import Watchers
-from services.gateway.core.facts import Arrival, JobKey, Model
+from services.gateway.core.facts import JobKey, Model
+from services.gateway.core.listing import Listing
 from services.gateway.core.readmodel import fold
 from services.gateway.core.retention import prune, settle
 from services.gateway.settings import GatewaySettings
 from shared.clock import Clock
 from shared.errors import ContractError, Unavailable
 from shared.events import topics
-from shared.events.codec import decode
 from shared.log.port import Delivery, EventLog, Reader
 from shared.service import Health
 from shared.telemetry.logs import Outage
@@ -56,6 +57,7 @@ class Follower:
         telemetry: Telemetry,
     ) -> None:
         self.model = Model()
+        self.listing = Listing(self.model)
         self.ready = asyncio.Event()
         self._log = log
         self._settings = settings
@@ -88,6 +90,7 @@ class Follower:
 
     async def _settled(self) -> None:
         settle(self.model)
+        self.listing.clear()
         self._prune()
         self._health.ok("read-model")
         self.ready.set()
@@ -127,6 +130,7 @@ class Follower:
         changed: set[JobKey] = set()
         for delivery in deliveries:
             changed |= self._fold(delivery)
+        self.listing.changed(changed)
         self._watchers.wake(changed)
         self._metrics.jobs.set(len(self.model.jobs))
         lag = self._clock.now().timestamp() - deliveries[-1].timestamp_ms / 1000 if deliveries else 0.0
@@ -135,7 +139,7 @@ class Follower:
 
     def _fold(self, delivery: Delivery) -> frozenset[JobKey]:
         try:
-            envelope = decode(delivery) if delivery.value is not None else None
+            record = read_record(delivery)
         except ContractError:
             # Whoever consumes the topic dead-letters it and says why.
             self._metrics.unreadable.labels(delivery.topic).inc()
@@ -144,15 +148,12 @@ class Follower:
         self._folded += 1
         if self._folded % _PRUNE_EVERY == 0:
             self._prune()
-        at = datetime.fromtimestamp(delivery.timestamp_ms / 1000, UTC)
-        return fold(
-            self.model,
-            Arrival(delivery.topic, delivery.partition, delivery.offset, at, delivery.key, envelope),
-        )
+        return fold(self.model, record)
 
     def _prune(self) -> None:
         keep_for = timedelta(seconds=self._settings.keep_for)
-        prune(self.model, self._clock.now(), keep_jobs=self._settings.keep_jobs, keep_for=keep_for)
+        if prune(self.model, self._clock.now(), keep_jobs=self._settings.keep_jobs, keep_for=keep_for):
+            self.listing.clear()
 
     async def _forget(self) -> None:
         while True:

@@ -16,7 +16,7 @@ from services.gateway.adapters.problems import Problem, away, violations
 from services.gateway.adapters.waiting import wait_for
 from services.gateway.core.goals import Goal, reached
 from services.gateway.core.incarnation import Incarnation, of_submission
-from services.gateway.core.rendering import detail, links, listed, summary, trace
+from services.gateway.core.rendering import detail, links, trace
 from services.gateway.core.submission import Invalid, Prepared, prepare, submission_id
 from services.gateway.core.views import Accepted, JobDetail, JobList, JobSummary, TraceView
 from shared.errors import Conflict, ContractError
@@ -190,14 +190,14 @@ class JobRoutes:
         items: list[JobSummary] = []
         total = 0
         more = False
-        for record, job in listed(self._context.model, namespace=namespace, queue=queue, phases=phases):
+        for job in self._context.follower.listing.jobs(namespace=namespace, queue=queue, phases=phases):
             total += 1
-            if after is not None and record.key <= after:
+            if after is not None and (job.namespace, job.name) <= after:
                 continue
             if len(items) == limit:
                 more = True
                 continue
-            items.append(summary(job))
+            items.append(job)
         token = _token(items[-1].namespace, items[-1].name) if more else None
         return answer(JobList(items=tuple(items), next_page=token, total=total))
 

@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from fastapi.responses import PlainTextResponse, Response
 
 from services.gateway.adapters.context import Context, answer, plain
-from services.gateway.core.rendering import nodes, queues
+from services.gateway.core.rendering import nodes
 from services.gateway.core.views import NodeList, QueueList
 
 
@@ -45,7 +45,7 @@ class WorldRoutes:
 
     async def queues(self) -> Response:
         """List queues with their limits, what their pods hold, and their jobs by phase."""
-        return answer(QueueList(items=tuple(queues(self._context.model))))
+        return answer(QueueList(items=tuple(self._context.follower.listing.queues())))
 
     async def nodes(self) -> Response:
         """List nodes with what can be allocated, is allocated and is free."""

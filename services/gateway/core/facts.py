@@ -34,9 +34,34 @@ GangKey = tuple[str, str]
 """Namespace and name of a PodGroup."""
 
 
+@dataclass(slots=True)
+class PodFact:
+    """A pod that exists; of its shape only the requests, shared between equal pods. Never changed once kept.
+
+    (Not ``frozen``: making it would cost twice as much, and there are many.)
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    gang: str | None
+    task: str
+    index: int
+    generation: int
+    queue: str
+    node: str | None
+    phase: str
+    releasing: bool
+    requests: Resources
+    started_at: datetime | None
+
+
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A record of the log as it was read; ``envelope`` None is a tombstone. ``at`` is the log's time."""
+    """A record of the log as it was read. ``at`` is the log's time.
+
+    A pod's state may come as ``pod`` instead of in an envelope; with neither, it is a tombstone.
+    """
 
     topic: str
     partition: int
@@ -44,6 +69,7 @@ class Arrival:
     at: datetime
     key: bytes | None
     envelope: Envelope[Contract] | None
+    pod: PodFact | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,25 +169,6 @@ class Gang:
     last_report: GangReport | None = None
     entries: list[Entry] = field(default_factory=list[Entry])
     touched: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PodFact:
-    """A pod that exists; of its shape only the requests, shared between equal pods."""
-
-    namespace: str
-    name: str
-    uid: str
-    gang: str | None
-    task: str
-    index: int
-    generation: int
-    queue: str
-    node: str | None
-    phase: str
-    releasing: bool
-    requests: Resources
-    started_at: datetime | None
 
 
 @dataclass(slots=True)

@@ -10,11 +10,9 @@ from shared.events.contracts import PodState, Resources
 _ENDED: Final = frozenset(("Succeeded", "Failed"))
 
 
-def put_pod(model: Model, state: PodState) -> None:
-    """Take a pod's new state in."""
-    key = (state.namespace, state.name)
-    remove_pod(model, key)
-    pod = PodFact(
+def pod_fact(state: PodState) -> PodFact:
+    """Return what is kept of a pod's state."""
+    return PodFact(
         namespace=state.namespace,
         name=state.name,
         uid=state.uid,
@@ -26,13 +24,24 @@ def put_pod(model: Model, state: PodState) -> None:
         node=state.node,
         phase=state.phase,
         releasing=state.releasing,
-        requests=_shared(model, state.shape.requests),
+        requests=state.shape.requests,
         started_at=state.started_at,
     )
-    model.pods[key] = pod
+
+
+def put_pod(model: Model, pod: PodFact) -> None:
+    """Take a pod's new state in."""
+    key = (pod.namespace, pod.name)
+    before = model.pods.get(key)
+    pod.requests = _shared(model, pod.requests)
+    if before is not None and _room(before) == _room(pod) and before.gang == pod.gang:
+        model.pods[key] = pod  # most changes are of the phase: sums stay as they are
+    else:
+        remove_pod(model, key)
+        model.pods[key] = pod
+        _count(model, pod, 1)
     if pod.gang:
         model.pods_of.setdefault((pod.namespace, pod.gang), {})[pod.name] = pod
-    _count(model, pod, 1)
 
 
 def remove_pod(model: Model, key: tuple[str, str]) -> PodFact | None:
@@ -48,6 +57,12 @@ def remove_pod(model: Model, key: tuple[str, str]) -> PodFact | None:
         if not members:
             model.pods_of.pop(gang, None)
     return pod
+
+
+def _room(pod: PodFact) -> tuple[str | None, str, int]:
+    """Return where a pod takes room and how much; equal requests are one object."""
+    node = None if pod.phase in _ENDED else pod.node
+    return node, pod.queue, id(pod.requests)
 
 
 def _count(model: Model, pod: PodFact, sign: int) -> None:

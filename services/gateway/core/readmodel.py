@@ -24,13 +24,15 @@ from services.gateway.core.records import (
     submission_of,
     time_of,
 )
-from services.gateway.core.world import GONE, STATES
+from services.gateway.core.world import GONE, STATES, pod_seen
 from shared.events import contracts as c
 from shared.events import topics
 
 
 def fold(model: Model, arrival: Arrival) -> Changes:
     """Take one record in; return the keys of the jobs it touches. What is of no interest is ignored."""
+    if arrival.pod is not None:
+        return pod_seen(model, arrival.pod)
     if arrival.envelope is None:
         return _tombstone(model, arrival)
     event = arrival.envelope.data

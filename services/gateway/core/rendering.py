@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final
 from urllib.parse import quote
 
-from services.gateway.core.facts import Entry, JobRecord, Model
-from services.gateway.core.incarnation import RESTING, Incarnation, current, last_rejection
+from services.gateway.core.facts import Entry, Model
+from services.gateway.core.incarnation import RESTING, Incarnation, last_rejection
 from services.gateway.core.timeline import Interval, bounds, intervals
 from services.gateway.core.views import (
     HistoryEntry,
@@ -19,7 +18,6 @@ from services.gateway.core.views import (
     PhaseChange,
     PhaseTime,
     PlacedPod,
-    QueueView,
     Rejection,
     SpanView,
     TraceView,
@@ -256,25 +254,6 @@ def history_entry(entry: Entry) -> HistoryEntry:
     return HistoryEntry(kind=entry.kind, time=entry.time, data=data)
 
 
-def queues(model: Model) -> list[QueueView]:
-    """Return all queues with what they hold, by name."""
-    jobs: dict[str, dict[str, int]] = {}
-    for record in model.jobs.values():
-        if record.state is not None:
-            phase = current(model, record).phase
-            counts = jobs.setdefault(record.state.queue, {})
-            counts[phase] = counts.get(phase, 0) + 1
-    return [
-        QueueView(
-            **queue.model_dump(exclude={"uid", "created_at"}),
-            allocated=model.queue_use.amounts.get(name, {}),
-            pods=model.queue_use.counts.get(name, 0),
-            jobs=jobs.get(name, {}),
-        )
-        for name, queue in sorted(model.queues.items())
-    ]
-
-
 def nodes(model: Model) -> list[NodeView]:
     """Return all nodes with what is allocated and free, by name."""
     views: list[NodeView] = []
@@ -299,21 +278,3 @@ def nodes(model: Model) -> list[NodeView]:
             )
         )
     return views
-
-
-def listed(
-    model: Model, *, namespace: str | None, queue: str | None, phases: frozenset[str]
-) -> Iterable[tuple[JobRecord, Incarnation]]:
-    """Yield the jobs that match, in order of namespace and name; deleted ones are history, not listed."""
-    for key in sorted(model.jobs):
-        record = model.jobs[key]
-        if namespace is not None and record.namespace != namespace:
-            continue
-        job = current(model, record)
-        if job.deleted or (job.life is None and job.submission is None):
-            continue
-        if phases and job.phase not in phases:
-            continue
-        if queue is not None and _summary(job).get("queue") != queue:
-            continue
-        yield record, job

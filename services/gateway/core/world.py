@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from services.gateway.core.facts import GangKey, JobKey, Model
-from services.gateway.core.pods import put_pod, remove_pod
+from services.gateway.core.facts import GangKey, JobKey, Model, PodFact
+from services.gateway.core.pods import pod_fact, put_pod, remove_pod
 from services.gateway.core.records import NOTHING, Changes, gang_of, job_record, life_of, owned_gang, owner_of
 from shared.events import contracts as c
 
@@ -39,8 +39,13 @@ def _podgroup_state(model: Model, event: c.PodGroupState) -> Changes:
 
 
 def _pod_state(model: Model, event: c.PodState) -> Changes:
-    put_pod(model, event)
-    return _gang_changed(model, event.namespace, event.gang)
+    return pod_seen(model, pod_fact(event))
+
+
+def pod_seen(model: Model, pod: PodFact) -> Changes:
+    """Take a pod's new state in."""
+    put_pod(model, pod)
+    return _gang_changed(model, pod.namespace, pod.gang)
 
 
 def _node_state(model: Model, event: c.NodeState) -> Changes:

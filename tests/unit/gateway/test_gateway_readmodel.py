@@ -7,11 +7,18 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from services.gateway.adapters.reading import read_record
 from services.gateway.core.facts import Arrival, Model
 from services.gateway.core.incarnation import current, of_submission
+from services.gateway.core.listing import Listing
 from services.gateway.core.readmodel import fold
-from services.gateway.core.rendering import detail, history_entry, nodes, queues, trace
+from services.gateway.core.rendering import detail, history_entry, nodes, trace
 from services.gateway.core.retention import settle
+from shared.events import topics
+from shared.events.codec import decode, encode
+from shared.events.contracts import PodState, Shape
+from shared.events.envelope import Envelope
+from shared.log.port import Delivery
 from tests.fixtures.gateway_story import Said, Story, at, by_topic, node, queue
 
 
@@ -45,7 +52,7 @@ def seen(model: Model) -> str:
         }
     world = {
         "nodes": [json.loads(view.encoded()) for view in nodes(model)],
-        "queues": [json.loads(view.encoded()) for view in queues(model)],
+        "queues": [json.loads(view.encoded()) for view in Listing(model).queues()],
     }
     return json.dumps([jobs, world], sort_keys=True, indent=1)
 
@@ -111,9 +118,12 @@ def test_reading_again_from_the_start_shows_the_same(cuts: list[int]) -> None:
 
 def test_every_change_names_the_job_whose_view_changes() -> None:
     model = Model()
+    listing = Listing(model)
     before = {}
     for arrival in WORLD:
         changed = fold(model, arrival)
+        listing.changed(changed)
+        assert list(listing.jobs()) == list(Listing(model).jobs())
         after = {key: detail(current(model, record), model).encoded() for key, record in model.jobs.items()}
         assert {key for key, view in after.items() if view != before.get(key)} <= changed
         before = after
@@ -223,11 +233,11 @@ def test_nodes_and_queues_count_pods_from_binding_to_their_end(folded) -> None:
     first = nodes(running)[0]
     assert (first.allocated["nvidia.com/gpu"], first.free["nvidia.com/gpu"], first.pods) == (8, 0, 1)
     assert (first.allocated["pods"], first.free["pods"]) == (1, 109)
-    (held,) = queues(running)
+    (held,) = Listing(running).queues()
     assert (held.allocated, held.pods, held.jobs) == ({"nvidia.com/gpu": 16, "cpu": 2000}, 2, {"Running": 1})
     finished = folded([*world, *Story().finished().said])
     assert nodes(finished)[0].free == {"nvidia.com/gpu": 8, "cpu": 64000, "pods": 110}
-    assert queues(finished)[0].pods == 0
+    assert Listing(finished).queues()[0].pods == 0
     assert finished.node_use.amounts == {}
 
 
@@ -239,3 +249,35 @@ def test_what_cannot_name_a_job_is_ignored(folded) -> None:
         broken = message.envelope.data.model_copy(update={"job": job})
         envelope = message.envelope.__class__("x", "/t", at(0), broken)
         assert folded([Said(message.topic, message.key, envelope)]).jobs == {}
+
+
+@given(
+    st.builds(
+        PodState,
+        namespace=st.just("ns"),
+        name=st.just("p"),
+        uid=st.just("u"),
+        gang=st.none() | st.just("g"),
+        task=st.sampled_from(["", "worker"]),
+        index=st.integers(0, 3),
+        generation=st.integers(0, 3),
+        queue=st.sampled_from(["", "q"]),
+        node=st.none() | st.just("n1"),
+        phase=st.sampled_from(["Pending", "Running", "Failed"]),
+        releasing=st.booleans(),
+        shape=st.builds(
+            Shape, requests=st.dictionaries(st.sampled_from(["cpu", "memory"]), st.integers(0, 9))
+        ),
+        created_at=st.just(at(0)),
+        started_at=st.none() | st.just(at(1.5)),
+    )
+)
+def test_a_pods_state_read_in_short_is_the_same_as_read_in_full(state: PodState) -> None:
+    record = encode(topics.CLUSTER_STATE, b"pod/ns/p", Envelope("id", "/t", at(0), state))
+    delivery = Delivery(topics.CLUSTER_STATE, 0, 0, 0, record.key, record.value, record.headers)
+    short, full = read_record(delivery), decode(delivery)
+    models = Model(), Model()
+    fold(models[0], short)
+    fold(models[1], Arrival(topics.CLUSTER_STATE, 0, 0, at(0), record.key, full))
+    assert short.pod is not None
+    assert models[0] == models[1]
