@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from services.scheduler.core.model import Model
+from services.scheduler.core.results import apply_result
 from shared.errors import ContractError
 from shared.events import contracts as c
 from shared.events.codec import decode
@@ -55,7 +56,7 @@ class Feed:
         """Apply a record of ``bind-results``."""
         event = self._read(delivery)
         if isinstance(event, c.DecisionApplied) and event.pool == self._model.pool:
-            self._model.apply_result(event)
+            apply_result(self._model, event)
             return True
         return False
 

@@ -25,6 +25,7 @@ from services.scheduler.core.cycle import decide
 from services.scheduler.core.decisions import Decision
 from services.scheduler.core.model import Model
 from services.scheduler.core.reports import Reporter
+from services.scheduler.core.results import adopt
 from services.scheduler.settings import SchedulerSettings
 from shared.clock import Clock
 from shared.errors import ContractError, Unavailable
@@ -120,7 +121,7 @@ class Pool:
                 self._feed.state(delivery)
         now = self._clock.now()
         for event in flying:
-            self.model.adopt(event, now)
+            adopt(self.model, event, now)
         while not await results.caught_up():
             for delivery in await results.poll(timeout=_POLL):
                 self._feed.result(delivery)
@@ -267,7 +268,7 @@ class Pool:
         metrics.waiting.labels(self.name).set(len(model.unplaced))
         metrics.in_flight.labels(self.name).set(len(model.flights))
         metrics.nodes.labels(self.name).set(model.nodes.count)
-        metrics.given_up.labels(self.name).set(model.given_up)
+        metrics.given_up.labels(self.name).set(model.flights.given_up)
 
     async def _patiently(self, action: Callable[[], Awaitable[T]]) -> T:
         """Do it, again and again while the log is away."""

@@ -31,7 +31,7 @@ def decide(model: Model, now: datetime, *, limit: int | None = None) -> Outcome:
     if finished:
         cycle.add_surplus()
     wake = [
-        at for at in (model.retries.next(), model.waiting.timers.next(), model.flight_timers.next()) if at
+        at for at in (model.retries.next(), model.waiting.timers.next(), model.flights.timers.next()) if at
     ]
     return Outcome(
         [*resend, *cycle.launch()], not finished, datetime.fromtimestamp(min(wake), UTC) if wake else None
@@ -124,7 +124,7 @@ class _Cycle:
         scarce: Scarce
         match stop:
             case NoRoom(shape=shape):
-                if any(self.model.index(shape).potential() < count for shape, count in lane.shapes):
+                if not self._could_ever_fit(lane):
                     return
                 scarce = ("room", shape.number, "")
             case NoQuota(level=level, column=column, asked=asked):
@@ -137,38 +137,48 @@ class _Cycle:
         if until > self.now.timestamp():
             self.model.waiting.hold(lane, scarce, until)
 
+    def _could_ever_fit(self, lane: Lane) -> bool:
+        """Whether empty nodes would hold the gang; an upper bound, since its shapes are not placed."""
+        totals = self.model.nodes.totals()
+        return all(asked <= totals.get(column, 0) for column, asked in lane.total.items()) and all(
+            self.model.index(shape).potential() >= count for shape, count in lane.shapes
+        )
+
     # ------------------------------------------------------------------ surplus
 
     def _extend(self, lane: Lane, gang: Gang, key: OrderKey) -> None:
-        stop = self._place_more(gang, key, gang.needs.more)
-        if stop is not None:
-            self.model.waiting.stop(lane, stop)
+        stops = self._place_more(gang, key, gang.needs.more)
+        if stops:
+            self.model.waiting.stop(lane, *stops)
 
-    def _place_more(self, gang: Gang, key: OrderKey, picks: list[Pick]) -> Stop | None:
+    def _place_more(self, gang: Gang, key: OrderKey, picks: list[Pick]) -> list[Stop]:
         """Place as many as fit; return what stopped the rest."""
         model = self.model
         queue = model.queues.get(gang.contract.queue)
-        stop: Stop | None = None
+        stops: list[Stop] = []
         chosen: list[Pick] = []
         taken: list[tuple[Shape, Taken]] = []
         for shape, group in by_shape(picks).items():
             wanted = sum(len(pick.members) for pick in group)
             holder = model.waiting.holder_of(queue, (shape,), key, model.policy, self.now)
             if holder is not None:
-                stop = Behind(holder)
+                stops.append(Behind(holder))
                 continue
             allowed, bound = model.queues.room(queue, shape.amounts, wanted)
             index = model.index(shape)
             count = min(allowed, index.total)
             if count < wanted:
-                stop = NoRoom(shape, 1, 0) if index.total == count or bound is None else NoQuota(*bound, 1)
+                if bound is None or index.total == count:
+                    stops.append(NoRoom(shape, 1, 0))
+                else:
+                    stops.append(NoQuota(bound[0], bound[1], dict(shape.amounts)[bound[1]]))
             if count:
                 taken.append((shape, index.take(count)))
                 chosen += _first(group, count)
                 self._charge_queue(queue, shape, count)
         if chosen:
             self._book(gang, chosen, taken, charged=True)
-        return stop
+        return stops
 
     # ------------------------------------------------------------------ booking
 
@@ -233,8 +243,9 @@ class _Cycle:
 
     def launch(self) -> list[Decision]:
         """Put the drafts in flight and return them."""
+        due = self.now.timestamp() + self.model.policy.patience.total_seconds()
         for draft in self._drafts.values():
-            self.model.launch(draft.flight, self.now)
+            self.model.flights.launch(draft.flight, due)
         return [draft.flight.decision for draft in self._drafts.values()]
 
 

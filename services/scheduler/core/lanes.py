@@ -62,7 +62,7 @@ Scarce = tuple[str, int, str]
 
 @dataclass(slots=True, eq=False)
 class Lane:
-    """Gangs of one signature, in order. ``stop`` is None when it is to be tried."""
+    """Gangs of one signature, in order. Without ``stops`` it is to be tried."""
 
     signature: Signature
     queue: Queue
@@ -71,7 +71,7 @@ class Lane:
     """Pods that one gang needs, by number of shape; 0 in a lane of surplus."""
     total: dict[int, int] = field(init=False)
     """What one gang needs, by column."""
-    stop: Stop | None = None
+    stops: tuple[Stop, ...] = ()
     holding: Scarce | None = None
     followers: dict[Lane, None] = field(default_factory=dict["Lane", None])
     heap: list[tuple[OrderKey, int, Gang]] = field(default_factory=list[tuple[OrderKey, int, Gang]])
@@ -83,6 +83,11 @@ class Lane:
         for shape, count in self.shapes:
             for column, amount in shape.amounts:
                 self.total[column] = self.total.get(column, 0) + amount * count
+
+    @property
+    def stop(self) -> Stop | None:
+        """What stops it, None when it is to be tried."""
+        return self.stops[0] if self.stops else None
 
     @property
     def surplus(self) -> bool:

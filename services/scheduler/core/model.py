@@ -1,21 +1,13 @@
 """The scheduler's memory: facts as they arrive, gangs and what they need, decisions in flight.
 
 Every method is an idempotent update: the same event again changes nothing, and events of different
-objects may come in any order. A decision in flight counts on its nodes and in its queue until
-
-- the state shows the pod bound (or ended) in that generation: the pod counts from then on;
-- its result refuses it, or says that this pod was not bound;
-- its result says bound, and the pod is not seen within ``policy.patience`` (it ended meanwhile);
-- no result comes within ``patience``: it is sent again, or dropped when its gang is gone.
-
-So a lost result or state keeps room for a bounded time, and never for ever.
+objects may come in any order. What becomes of decisions is in ``results``.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
-
-from services.scheduler.core.decisions import Decision, Flight
+from services.scheduler.core.decisions import Flight
+from services.scheduler.core.flights import InFlight
 from services.scheduler.core.gangs import Gang, Key, Member, make_gang
 from services.scheduler.core.index import ShapeIndex
 from services.scheduler.core.nodes import Nodes
@@ -47,17 +39,13 @@ class Model:
         self.work = Work()
         self.pods: dict[Key, Pod] = {}
         self.gangs: dict[Key, Gang] = {}
-        self.flights: dict[str, Flight] = {}
+        self.flights = InFlight(self.nodes, self.queues)
         self.dirty: dict[Gang, None] = {}
         """Gangs whose needs may have changed."""
         self.unplaced: dict[Gang, None] = {}
         """Gangs that wait, in a lane or for members or for another try."""
         self.retries: Timers[Gang] = Timers()
-        self.flight_timers: Timers[Flight] = Timers()
-        self.given_up = 0
-        """Pods in flight that no longer count because nothing was heard of them."""
         self._pods_of: dict[Key, dict[str, Pod]] = {}
-        self._flights_of: dict[Key, dict[str, Flight]] = {}
         self._indexes: dict[int, ShapeIndex] = {}
 
     def index(self, shape: Shape) -> ShapeIndex:
@@ -107,7 +95,7 @@ class Model:
         gang = None if state.gang is None else (state.namespace, state.gang)
         landed = None
         if gang is not None and (ended or state.node is not None):
-            landed = self._land(gang, state.name, state.generation)
+            landed = self.flights.land(gang, state.name, state.generation)
         slot = -1 if ended or state.node is None else self.nodes.hold(state.node)
         old = self.pods.get(key)
         pod = Pod(
@@ -134,9 +122,9 @@ class Model:
         if old is None:
             return
         if old.gang is not None:
-            landed = self._land(old.gang, name, old.generation)
+            landed = self.flights.land(old.gang, name, old.generation)
             if landed is not None:
-                self._release(*landed)
+                self.flights.release(*landed)
         self._swap(None, old, None)
         if old.gang is not None:
             self._unlink(old.gang, name)
@@ -153,7 +141,7 @@ class Model:
                 if new.releasing:
                     self.nodes.mark_releasing(slot, new.shape.amounts, 1)
                 return
-            self._release(*landed)
+            self.flights.release(*landed)
         if old is not None and new is not None and old.slot >= 0 and _same_room(old, new):
             self.nodes.release(old.slot)
             if old.releasing != new.releasing:
@@ -177,7 +165,7 @@ class Model:
         self._pods_of.setdefault(key, {})[name] = pod
         gang = self.gangs.get(key)
         if gang is not None:
-            self._show(gang, name, pod)
+            self._place_pod(gang, name, pod)
 
     def _unlink(self, key: Key, name: str) -> None:
         pods = self._pods_of.get(key)
@@ -187,16 +175,19 @@ class Model:
                 del self._pods_of[key]
         gang = self.gangs.get(key)
         if gang is not None:
-            self._show(gang, name, None)
+            self._place_pod(gang, name, None)
 
-    def _show(self, gang: Gang, name: str, pod: Pod | None) -> None:
-        """Note what a member of the gang is doing now."""
+    def _place_pod(self, gang: Gang, name: str, pod: Pod | None) -> None:
+        """Note a pod of the gang, or that there is none, if it is of the gang's generation."""
         if pod is not None and pod.generation == gang.contract.generation:
             gang.pods[name] = pod
         else:
             gang.pods.pop(name, None)
-            pod = None
-        gang.set_state(name, self._doing(gang, name, pod))
+        self.show(gang, name)
+
+    def show(self, gang: Gang, name: str) -> None:
+        """Work out anew what a member is doing."""
+        gang.set_state(name, self._doing(gang, name, gang.pods.get(name)))
         self.dirty[gang] = None
 
     def _doing(self, gang: Gang, name: str, pod: Pod | None) -> Member:
@@ -207,9 +198,8 @@ class Model:
                 return Member.LEAVING
             if pod.slot >= 0:
                 return Member.HELD
-        for flight in self._flights_of.get(gang.key, {}).values():
-            if name in flight.pods and flight.of(gang.contract.uid, gang.contract.generation):
-                return Member.FLYING
+        if self.flights.has(gang.contract.ref, name):
+            return Member.FLYING
         if pod is None:
             return Member.ABSENT
         return Member.GATED if pod.gated else Member.UNBOUND
@@ -258,11 +248,9 @@ class Model:
         gang.confirmed = gang.confirmed or confirmed
         self.gangs[key] = gang
         for name, pod in self._pods_of.get(key, {}).items():
-            self._show(gang, name, pod)
-        for flight in self._flights_of.get(key, {}).values():
-            if flight.of(contract.uid, contract.generation):
-                for name in flight.pods:
-                    gang.set_state(name, self._doing(gang, name, gang.pods.get(name)))
+            self._place_pod(gang, name, pod)
+        for name in self.flights.pods_of(contract.ref):
+            self.show(gang, name)
         self.dirty[gang] = None
         return gang
 
@@ -290,162 +278,10 @@ class Model:
         self.queues.want(queue, wanted, 1)
         gang.wanted = wanted
 
-    # ------------------------------------------------------------------ decisions in flight
-
-    def launch(self, flight: Flight, now: datetime) -> None:
-        """Note a decision whose pods are charged already."""
-        self.flights[flight.decision.number] = flight
-        self._flights_of.setdefault(flight.key, {})[flight.decision.number] = flight
-        self.watch(flight, now)
-
-    def watch(self, flight: Flight, now: datetime) -> None:
-        """Ask again for the flight when the policy's patience is over."""
-        flight.due = now.timestamp() + self.policy.patience.total_seconds()
-        self.flight_timers.add(flight.due, flight)
-
-    def adopt(self, event: c.GangDecided, now: datetime) -> None:
-        """Count a decision of an earlier scheduler that may not be carried out yet (at the start)."""
-        if event.decision in self.flights or event.pool != self.pool:
-            return
-        key = (event.gang.namespace, event.gang.name)
-        gang = self.gangs.get(key)
-        if gang is None or not _is(gang, event.gang):
-            return
-        decision = Decision(
-            event.decision,
-            event.gang.namespace,
-            event.gang.name,
-            event.gang.uid,
-            event.gang.generation,
-            event.enqueue,
-            event.minimum,
-            [(b.pod, b.task, b.node, b.uid) for b in event.bindings],
-            event.decided_at,
-            gang.contract.ready_since,
-            gang.traceparent,
-        )
-        gang.enqueued = gang.enqueued or event.enqueue
-        flight = Flight(decision, self.queues.get(gang.contract.queue))
-        self.launch(flight, now)
-        for pod, _, node, _ in decision.rows:
-            self._adopt_pod(gang, flight, pod, node)
-        self._end_if_empty(flight)
-        self.dirty[gang] = None
-
-    def _adopt_pod(self, gang: Gang, flight: Flight, name: str, node: str) -> None:
-        at = gang.position(name)
-        if at is None or gang.tasks[at[0]].states[at[1]] > Member.GATED:
-            return
-        pod = gang.pods.get(name)
-        shape = gang.tasks[at[0]].shape if pod is None else pod.shape
-        slot = self.nodes.hold(node)
-        self.nodes.charge(slot, shape.amounts, 1)
-        self.queues.charge(flight.queue, shape.amounts, 1)
-        flight.pods[name] = (slot, shape)
-        gang.set_state(name, Member.FLYING)
-
-    def apply_result(self, result: c.DecisionApplied) -> None:
-        """Take in what became of a decision; one that is not in flight (any more) changes nothing."""
-        flight = self.flights.get(result.decision)
-        gang = self.gangs.get((result.gang.namespace, result.gang.name))
-        if gang is not None and not _is(gang, result.gang):
-            gang = None
-        if flight is None:
-            return
-        match result.outcome:
-            case c.DecisionOutcome.APPLIED:
-                self._resolve(flight, result)
-            case c.DecisionOutcome.PARTIAL:
-                self._drop_pods(flight, [failure.pod for failure in result.failures])
-                self._resolve(flight, result)
-            case c.DecisionOutcome.ROLLED_BACK | c.DecisionOutcome.REFUSED:
-                self._drop_pods(flight, list(flight.pods))
-                self._failed(gang, result)
-        if gang is not None and result.outcome in (c.DecisionOutcome.APPLIED, c.DecisionOutcome.PARTIAL):
-            gang.failures = 0
-
-    def expire(self, flight: Flight, now: datetime) -> Decision | None:
-        """Deal with a flight that is due; return its decision if it is to be sent again."""
-        if flight.decision.number not in self.flights or flight.due > now.timestamp():
-            return None
-        gang = self.gangs.get(flight.key)
-        if (
-            not flight.resolved
-            and gang is not None
-            and flight.of(gang.contract.uid, gang.contract.generation)
-        ):
-            self.watch(flight, now)
-            flight.decision.again = True
-            return flight.decision
-        self.given_up += len(flight.pods)
-        self._drop_pods(flight, list(flight.pods))
-        return None
-
-    def _resolve(self, flight: Flight, result: c.DecisionApplied) -> None:
-        flight.resolved = True
-        if flight.decision.number in self.flights:
-            self.watch(flight, result.at)
-
-    def _failed(self, gang: Gang | None, result: c.DecisionApplied) -> None:
-        if gang is None:
-            return
-        if result.outcome is c.DecisionOutcome.REFUSED and not gang.confirmed:
-            self.remove_podgroup(gang.contract.namespace, gang.contract.name)
-            return
-        gang.enqueued = False
-        wait = min(self.policy.retry_first * 2**gang.failures, self.policy.retry_most)
-        gang.failures = min(gang.failures + 1, 16)
-        gang.not_before = result.at + wait
-        self.dirty[gang] = None
-
-    def _drop_pods(self, flight: Flight, names: list[str]) -> None:
-        gang = self.gangs.get(flight.key)
-        for name in names:
-            held = flight.pods.pop(name, None)
-            if held is None:
-                continue
-            self._release(flight, *held)
-            if gang is not None:
-                gang.set_state(name, self._doing(gang, name, gang.pods.get(name)))
-                self.dirty[gang] = None
-        self._end_if_empty(flight)
-
-    def _land(self, key: Key, name: str, generation: int) -> tuple[Flight, int, Shape] | None:
-        """Take a pod out of its flight: the state shows it. Its room stays charged until ``_swap``."""
-        for flight in self._flights_of.get(key, {}).values():
-            if flight.decision.generation == generation and name in flight.pods:
-                slot, shape = flight.pods.pop(name)
-                self._end_if_empty(flight)
-                return flight, slot, shape
-        return None
-
-    def _release(self, flight: Flight, slot: int, shape: Shape) -> None:
-        self.nodes.charge(slot, shape.amounts, -1)
-        self.nodes.release(slot)
-        self.queues.charge(flight.queue, shape.amounts, -1)
-
-    def _end_if_empty(self, flight: Flight) -> None:
-        if flight.pods:
-            return
-        self.flights.pop(flight.decision.number, None)
-        of_gang = self._flights_of.get(flight.key)
-        if of_gang is not None:
-            of_gang.pop(flight.decision.number, None)
-            if not of_gang:
-                del self._flights_of[flight.key]
-
-    @property
-    def pods_in_flight(self) -> int:
-        """Pods decided and not seen yet."""
-        return sum(len(flight.pods) for flight in self.flights.values())
-
     def deserved(self) -> dict[str, dict[int, float]]:
         """Return what each queue deserves now, of what the pool's usable nodes have in all."""
-        totals = (self.nodes.allocatable * self.nodes.ready).sum(axis=1).tolist()
-        return self.queues.deserved(
-            {column: total for column, total in enumerate(totals) if total > 0 and column != PODS},
-            self.nodes.capacity_version,
-        )
+        totals = {column: total for column, total in self.nodes.totals().items() if column != PODS}
+        return self.queues.deserved(totals, self.nodes.capacity_version)
 
 
 def _same_room(old: Pod, new: Pod) -> bool:
@@ -456,7 +292,3 @@ def _older(new: c.Gang, old: c.Gang) -> bool:
     if new.uid == old.uid:
         return new.generation < old.generation
     return new.created_at < old.created_at
-
-
-def _is(gang: Gang, ref: c.GangRef) -> bool:
-    return gang.contract.uid == ref.uid and gang.contract.generation == ref.generation

@@ -66,6 +66,8 @@ class Nodes:
         self._unsorted: list[str] = []
         self._by_name: SlotArray = np.zeros(0, np.intp)
         self._columns: dict[str, LabelColumn] = {}
+        self._totals: dict[int, int] = {}
+        self._totals_of = -1
 
     # ------------------------------------------------------------------ events
 
@@ -191,6 +193,14 @@ class Nodes:
             version[slot] = number
 
     # ------------------------------------------------------------------ views
+
+    def totals(self) -> dict[int, int]:
+        """Return what our ready nodes have in all, by column, without zeros."""
+        if self._totals_of != self.capacity_version:
+            sums = (self.allocatable * self.ready).sum(axis=1).tolist()
+            self._totals = {column: total for column, total in enumerate(sums) if total > 0}
+            self._totals_of = self.capacity_version
+        return self._totals
 
     def by_name(self) -> SlotArray:
         """Return the slots of existing nodes in order of their names."""

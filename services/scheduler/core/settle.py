@@ -7,6 +7,7 @@ from datetime import datetime
 from services.scheduler.core.decisions import Decision
 from services.scheduler.core.gangs import Gang
 from services.scheduler.core.model import Model
+from services.scheduler.core.results import expire
 from services.scheduler.core.waiting import ANY_GROWTH
 
 
@@ -14,8 +15,8 @@ def settle(model: Model, now: datetime) -> list[Decision]:
     """Bring lanes up to date; return decisions to be sent again because no result came."""
     resend = [
         decision
-        for flight in model.flight_timers.due(now.timestamp())
-        if (decision := model.expire(flight, now))
+        for flight in model.flights.timers.due(now.timestamp())
+        if (decision := expire(model, flight, now))
     ]
     for gang in model.retries.due(now.timestamp()):
         if model.gangs.get(gang.key) is gang:
@@ -67,6 +68,9 @@ def _wake(model: Model, now: datetime) -> None:
         return
     model.nodes.grown.clear()
     for number in sorted(waiting.by_room):
+        if not waiting.by_room[number]:
+            del waiting.by_room[number]
+            continue
         if number == ANY_GROWTH:
             for lane in list(waiting.by_room[number]):
                 waiting.wake(lane)

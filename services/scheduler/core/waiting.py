@@ -6,9 +6,9 @@ level, the queue's state, the gang that held it back. So a cycle's cost follows 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Final, TypeVar
+from typing import Final
 
 from services.scheduler.core.gangs import Gang, OrderKey, by_shape
 from services.scheduler.core.lanes import (
@@ -28,8 +28,6 @@ from services.scheduler.core.policy import Policy
 from services.scheduler.core.queues import Queue, Queues
 from services.scheduler.core.shapes import Shape
 from services.scheduler.core.timers import Timers
-
-K = TypeVar("K", bound=Hashable)
 
 ANY_GROWTH: Final = -1
 """Instead of a shape's number: a gang whose shapes have room, but not together."""
@@ -103,20 +101,14 @@ class Waiting:
 
     # ------------------------------------------------------------------ stops
 
-    def stop(self, lane: Lane, stop: Stop) -> None:
-        """Do not try the lane until what it lacks grows."""
+    def stop(self, lane: Lane, *stops: Stop) -> None:
+        """Do not try the lane until something it lacks grows. The first stop is the one that is told."""
+        if not lane.size:
+            return
         self._deactivate(lane)
-        lane.stop = stop
-        match stop:
-            case NoRoom(shape=shape, together=together):
-                number = ANY_GROWTH if together else shape.number
-                self.by_room.setdefault(number, {})[lane] = None
-            case NoQuota(level=level):
-                self.by_quota.setdefault(level.name, {})[lane] = None
-            case NotOpen():
-                self.by_state.setdefault(lane.queue.name, {})[lane] = None
-            case Behind(holder=holder):
-                holder.followers[lane] = None
+        lane.stops = stops
+        for stop in stops:
+            self._watchers(lane, stop)[lane] = None
 
     def hold(self, lane: Lane, scarce: Scarce, until: float) -> None:
         """Let a stopped lane keep what it lacks from later gangs until the time given."""
@@ -126,21 +118,16 @@ class Waiting:
 
     def wake(self, lane: Lane) -> None:
         """Try the lane again, and those behind it."""
-        stop = lane.stop
-        if stop is None:
+        if lane.stop is None:
             return
-        lane.stop = None
-        match stop:
-            case NoRoom(shape=shape, together=together):
-                _discard(self.by_room, ANY_GROWTH if together else shape.number, lane)
-            case NoQuota(level=level):
-                _discard(self.by_quota, level.name, lane)
-            case NotOpen():
-                _discard(self.by_state, lane.queue.name, lane)
-            case Behind(holder=holder):
-                holder.followers.pop(lane, None)
+        for stop in lane.stops:
+            self._watchers(lane, stop).pop(lane, None)
+        lane.stops = ()
         if lane.holding is not None:
-            _discard(self.holders, lane.holding, lane)
+            holders = self.holders[lane.holding]
+            holders.pop(lane, None)
+            if not holders:
+                del self.holders[lane.holding]
             lane.holding = None
         self._activate(lane)
         self._free_followers(lane)
@@ -176,6 +163,18 @@ class Waiting:
 
     # ------------------------------------------------------------------ inside
 
+    def _watchers(self, lane: Lane, stop: Stop) -> dict[Lane, None]:
+        """Return the lanes to be woken when what ``stop`` lacks grows."""
+        match stop:
+            case NoRoom(shape=shape, together=together):
+                return self.by_room.setdefault(ANY_GROWTH if together else shape.number, {})
+            case NoQuota(level=level):
+                return self.by_quota.setdefault(level.name, {})
+            case NotOpen():
+                return self.by_state.setdefault(lane.queue.name, {})
+            case Behind(holder=holder):
+                return holder.followers
+
     def _free_followers(self, lane: Lane) -> None:
         for follower in list(lane.followers):
             self.wake(follower)
@@ -208,11 +207,3 @@ def _precedes(holder: Lane, queue: Queue, key: OrderKey) -> bool:
         return holder.queue.priority > queue.priority
     head = holder.head()
     return head is not None and head[0] < key
-
-
-def _discard(index: dict[K, dict[Lane, None]], key: K, lane: Lane) -> None:
-    lanes = index.get(key)
-    if lanes is not None:
-        lanes.pop(lane, None)
-        if not lanes:
-            del index[key]

@@ -1,0 +1,632 @@
+"""What the scheduler does, by example. Every scenario stays as it is when decided again."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from services.scheduler.core.policy import Policy
+from tests.scenarios.scenario import (
+    PENDING,
+    RUNNING,
+    Scenario,
+    adds,
+    ends,
+    finishes,
+    job,
+    loses,
+    node,
+    other,
+    passes,
+    placed,
+    queue,
+    removes,
+    restarts,
+    sets,
+    submits,
+    task,
+    waits,
+)
+
+NO_HOLD = Policy(hold=timedelta(0))
+
+GANGS = [
+    Scenario(
+        "a gang that fits is placed whole",
+        nodes=[node("n1", gpu=4)],
+        jobs=[job("train", gang=4, gpu=1)],
+        expect={"train": placed(n1=4)},
+    ),
+    Scenario(
+        "a gang that does not fit leaves no pod behind",
+        nodes=[node("n1", gpu=2)],
+        jobs=[job("train", gang=3, gpu=1)],
+        expect={"train": waits("gang-too-large", "hold 2 of them")},
+    ),
+    Scenario(
+        "one master and three workers of eight GPUs",
+        nodes=[node(f"n{i}", gpu=8) for i in range(4)],
+        jobs=[job("train", task("master", 1, gpu=8), task("worker", 3, gpu=8))],
+        expect={"train": placed(n0=1, n1=1, n2=1, n3=1)},
+    ),
+    Scenario(
+        "a master that asks for little does not take the room that a worker needs",
+        nodes=[node("n1", gpu=8, cpu=64), node("n2", gpu=0, cpu=8)],
+        jobs=[job("train", task("master", 1, cpu=4), task("worker", 1, gpu=8, cpu=64))],
+        expect={"train": placed(n1=1, n2=1)},
+    ),
+    Scenario(
+        "a gang whose last task does not fit leaves nothing of the first",
+        nodes=[node("n1", gpu=4)],
+        jobs=[
+            job("train", task("a", 2, gpu=1), task("b", 1, gpu=4)),
+            job("small", gang=4, gpu=1, at=1),
+        ],
+        expect={"train": waits("no-room-together"), "small": RUNNING},
+    ),
+    Scenario(
+        "of two large gangs one starts and the other waits whole",
+        nodes=[node("n1", gpu=8), node("n2", gpu=8)],
+        jobs=[job("first", gang=12, gpu=1), job("second", gang=12, gpu=1, at=1)],
+        expect={"first": RUNNING, "second": waits("no-room", "4 fit now")},
+    ),
+    Scenario(
+        "beyond the minimum as many as fit are placed",
+        nodes=[node("n1", gpu=3)],
+        jobs=[job("train", gang=2, replicas=5, gpu=1)],
+        expect={"train": placed(3)},
+    ),
+    Scenario(
+        "a gang's surplus does not take what another gang's minimum needs",
+        nodes=[node("n1", gpu=4)],
+        jobs=[job("first", gang=2, replicas=4, gpu=1), job("second", gang=2, gpu=1, at=1)],
+        expect={"first": placed(2), "second": RUNNING},
+    ),
+    Scenario(
+        "elastic members are placed when room appears",
+        nodes=[node("n1", gpu=2)],
+        jobs=[job("train", gang=2, replicas=5, gpu=1)],
+        then=[adds(node("n2", gpu=2)), adds(node("n3", gpu=1))],
+        expect={"train": placed(n1=2, n2=2, n3=1)},
+    ),
+    Scenario(
+        "elastic members of several shapes wake for the one that grows",
+        nodes=[node("n1", gpu=1, cpu=1)],
+        jobs=[job("train", task("a", 2, 1, gpu=1, cpu=0), task("b", 2, 1, cpu=1))],
+        then=[adds(node("n2", gpu=1, cpu=0.1))],
+        expect={"train": placed(n1=2, n2=1)},
+    ),
+    Scenario(
+        "each task has its minimum",
+        nodes=[node("n1", gpu=3)],
+        jobs=[job("train", task("a", 3, 1, gpu=1), task("b", 3, 2, gpu=1), gang=3)],
+        expect={"train": placed(3)},
+    ),
+    Scenario(
+        "task minimums do not bind when the gang's own minimum is below their sum",
+        nodes=[node("n1", gpu=3)],
+        jobs=[job("train", task("a", 2, gpu=1), task("b", 2, gpu=1), gang=3)],
+        expect={"train": placed(3)},
+    ),
+    Scenario(
+        "a gang without a minimum starts with what fits",
+        nodes=[node("n1", gpu=1)],
+        jobs=[job("train", gang=0, replicas=3, gpu=1)],
+        expect={"train": placed(1)},
+    ),
+    Scenario(
+        "a gang that lost a member is mended before a new gang starts",
+        nodes=[node("n1", gpu=4)],
+        jobs=[job("first", gang=4, gpu=1)],
+        then=[submits(job("second", gang=1, gpu=1, at=-100)), loses("first-worker-2")],
+        expect={"first": RUNNING, "second": PENDING},
+    ),
+    Scenario(
+        "a gang that lost a member is mended before one of higher priority starts",
+        nodes=[node("n1", gpu=4)],
+        jobs=[job("first", gang=4, gpu=1)],
+        then=[submits(job("second", gang=1, gpu=1, priority=9)), loses("first-worker-2")],
+        expect={"first": RUNNING, "second": PENDING},
+    ),
+    Scenario(
+        "members that succeeded count for the minimum and are not placed again",
+        nodes=[node("n1", gpu=4)],
+        jobs=[job("train", gang=3, gpu=1)],
+        then=[ends("train-worker-0")],
+        expect={"train": placed(2)},
+    ),
+    Scenario(
+        "members of an older generation do not count, and hold their room",
+        nodes=[node("n1", gpu=4)],
+        jobs=[job("train", gang=3, gpu=1)],
+        then=[restarts(job("train", gang=3, gpu=1, generation=1))],
+        expect={"train": waits("no-room", "1 fit now")},
+    ),
+    Scenario(
+        "the next generation starts when the pods of the former are gone",
+        nodes=[node("n1", gpu=4)],
+        jobs=[job("train", gang=3, gpu=1)],
+        then=[
+            restarts(job("train", gang=3, gpu=1, generation=1)),
+            lambda world: [world.delete_pod(key) for key in list(world.books.pods)] and None,
+        ],
+        expect={"train": RUNNING},
+    ),
+    Scenario(
+        "gated pods are not placed",
+        nodes=[node("n1", gpu=4)],
+        jobs=[job("train", gang=2, gpu=1, gated=True)],
+        expect={"train": waits("scheduling-gated", "2 of its members")},
+    ),
+    Scenario(
+        "a gang whose members are not all there waits and says so",
+        nodes=[node("n1", gpu=4)],
+        jobs=[job("train", task("worker", 2, gpu=1), gang=4)],
+        expect={"train": waits("waiting-for-members", "waits for 2 more members")},
+    ),
+    Scenario(
+        "a node that goes takes the members, and the gang waits to be mended",
+        nodes=[node("n1", gpu=2), node("n2", gpu=2)],
+        jobs=[job("train", gang=4, gpu=1)],
+        then=[removes("n2"), adds(node("n3", gpu=2))],
+        expect={"train": placed(n1=2)},
+    ),
+]
+
+NODES = [
+    Scenario(
+        "pods are packed on the node that is fullest",
+        nodes=[node("n1", gpu=8), node("n2", gpu=8)],
+        pods=[other("x", "n2", gpu=2)],
+        jobs=[job("train", gang=2, gpu=1)],
+        expect={"train": placed(n2=2)},
+    ),
+    Scenario(
+        "ties go to the node whose name comes first",
+        nodes=[node("b", gpu=8), node("a", gpu=8)],
+        jobs=[job("train", gang=2, gpu=1)],
+        expect={"train": placed(a=2)},
+    ),
+    Scenario(
+        "pods of somebody else take room",
+        nodes=[node("n1", gpu=4)],
+        pods=[other("x", "n1", gpu=3)],
+        jobs=[job("train", gang=2, gpu=1)],
+        expect={"train": waits("no-room", "1 fit now")},
+    ),
+    Scenario(
+        "a node is full by the number of pods",
+        nodes=[node("n1", gpu=8, pods=3)],
+        jobs=[job("train", gang=4, gpu=1)],
+        expect={"train": waits("gang-too-large")},
+    ),
+    Scenario(
+        "best-effort pods take a place in the number of pods",
+        nodes=[node("n1", pods=2)],
+        jobs=[job("first", gang=2, cpu=0), job("second", gang=1, cpu=0, at=1)],
+        expect={"first": RUNNING, "second": waits("no-room", "pods")},
+    ),
+    Scenario(
+        "a node that does not say how many pods it takes has no limit",
+        nodes=[node("n1", pods=None)],
+        jobs=[job("train", gang=40, cpu=1)],
+        expect={"train": RUNNING},
+    ),
+    Scenario(
+        "a node selector",
+        nodes=[node("n1", gpu=4), node("n2", gpu=4, labels={"disktype": "ssd"})],
+        jobs=[job("train", gang=2, gpu=1, selector={"disktype": "ssd"})],
+        expect={"train": placed(n2=2)},
+    ),
+    Scenario(
+        "a node selector that nothing matches is named with its numbers",
+        nodes=[node("n1", gpu=4), node("n2", gpu=4)],
+        jobs=[job("train", gang=2, gpu=1, selector={"disktype": "ssd"})],
+        expect={"train": waits("no-node-matches", "disktype=ssd", "2 nodes")},
+    ),
+    Scenario(
+        "required affinity: terms are alternatives",
+        nodes=[
+            node("n1", gpu=1, labels={"zone": "a"}),
+            node("n2", gpu=1, labels={"zone": "b"}),
+            node("n3", gpu=1),
+        ],
+        jobs=[job("train", gang=2, gpu=1, affinity=[[("zone", "In", ["a"])], [("zone", "In", ["b"])]])],
+        expect={"train": placed(n1=1, n2=1)},
+    ),
+    Scenario(
+        "required affinity: Gt compares numbers, NotIn takes what is absent",
+        nodes=[
+            node("n1", gpu=1, labels={"gen": "9"}),
+            node("n2", gpu=1, labels={"gen": "10"}),
+            node("n3", gpu=1, labels={"gen": "x"}),
+            node("n4", gpu=1, labels={"gen": "11", "bad": "yes"}),
+        ],
+        jobs=[
+            job(
+                "train",
+                gang=1,
+                replicas=4,
+                gpu=1,
+                affinity=[[("gen", "Gt", ["9"]), ("bad", "NotIn", ["yes"])]],
+            )
+        ],
+        expect={"train": placed(n2=1)},
+    ),
+    Scenario(
+        "required affinity: Exists, DoesNotExist and Lt",
+        nodes=[
+            node("n1", gpu=1, labels={"a": "1"}),
+            node("n2", gpu=1, labels={"a": "1", "b": "1"}),
+            node("n3", gpu=1),
+        ],
+        jobs=[
+            job(
+                "train",
+                gang=1,
+                replicas=3,
+                gpu=1,
+                affinity=[[("a", "Exists", []), ("b", "DoesNotExist", []), ("a", "Lt", ["2"])]],
+            )
+        ],
+        expect={"train": placed(n1=1)},
+    ),
+    Scenario(
+        "an empty term of required affinity matches nothing",
+        nodes=[node("n1", gpu=1)],
+        jobs=[job("train", gang=1, gpu=1, affinity=[[]])],
+        expect={"train": waits("no-node-matches", "affinity")},
+    ),
+    Scenario(
+        "required affinity by the node's name",
+        nodes=[node("n1", gpu=4), node("n2", gpu=4)],
+        jobs=[job("train", gang=2, gpu=1, on=["n2"])],
+        expect={"train": placed(n2=2)},
+    ),
+    Scenario(
+        "preferred affinity wins over packing",
+        nodes=[node("n1", gpu=4), node("n2", gpu=4, labels={"fast": "yes"})],
+        pods=[other("x", "n1", gpu=1)],
+        jobs=[job("train", gang=2, gpu=1, prefers=[(10, ("fast", "In", ["yes"]))])],
+        expect={"train": placed(n2=2)},
+    ),
+    Scenario(
+        "a PreferNoSchedule taint is avoided while there is room elsewhere",
+        nodes=[node("n1", gpu=2, taints=["old:PreferNoSchedule"]), node("n2", gpu=2)],
+        jobs=[job("train", gang=3, gpu=1)],
+        expect={"train": placed(n1=1, n2=2)},
+    ),
+    Scenario(
+        "a tainted node is not used",
+        nodes=[node("n1", gpu=4, taints=["team=a:NoSchedule"]), node("n2", gpu=1)],
+        jobs=[job("train", gang=2, gpu=1)],
+        expect={"train": waits("gang-too-large", "1 node is tainted (team=a:NoSchedule)")},
+    ),
+    Scenario(
+        "a toleration opens a tainted node",
+        nodes=[node("n1", gpu=4, taints=["team=a:NoSchedule", "gpu:NoExecute"])],
+        jobs=[
+            job("equal", gang=1, gpu=1, tolerates=["team=a", "gpu:NoExecute"]),
+            job("all", gang=1, gpu=1, tolerates=["*"]),
+            job("other", gang=1, gpu=1, tolerates=["team=b", "gpu"]),
+        ],
+        expect={"equal": RUNNING, "all": RUNNING, "other": waits("no-node-tolerated", "team=a:NoSchedule")},
+    ),
+    Scenario(
+        "a cordoned node is not used, unless that is tolerated",
+        nodes=[node("n1", gpu=4, cordoned=True)],
+        jobs=[
+            job("train", gang=1, gpu=1),
+            job("agent", gang=1, gpu=1, tolerates=["node.kubernetes.io/unschedulable:NoSchedule"]),
+        ],
+        expect={"train": waits("no-node-tolerated", "cordoned"), "agent": RUNNING},
+    ),
+    Scenario(
+        "a node that is not ready is not used until it is",
+        nodes=[node("n1", gpu=4, ready=False)],
+        jobs=[job("train", gang=2, gpu=1)],
+        expect={"train": waits("no-node-ready", "not ready")},
+    ),
+    Scenario(
+        "a node that becomes ready starts what waited for it",
+        nodes=[node("n1", gpu=4, ready=False)],
+        jobs=[job("train", gang=2, gpu=1)],
+        then=[adds(node("n1", gpu=4))],
+        expect={"train": RUNNING},
+    ),
+    Scenario(
+        "a node of another pool is not ours",
+        nodes=[node("n1", gpu=4, pool="a100")],
+        jobs=[job("train", gang=1, gpu=1)],
+        expect={"train": waits("no-nodes")},
+    ),
+    Scenario(
+        "nothing is placed on a node that has less than is used",
+        nodes=[node("n1", gpu=8, cpu=8)],
+        pods=[other("x", "n1", cpu=6)],
+        then=[adds(node("n1", gpu=8, cpu=4)), submits(job("train", gang=1, gpu=1, cpu=0))],
+        expect={},
+        jobs=[],
+    ),
+    Scenario(
+        "a pod that is larger than any node is told so",
+        nodes=[node("n1", gpu=8), node("n2", gpu=4)],
+        jobs=[job("train", gang=1, gpu=16)],
+        expect={"train": waits("pod-too-large", "needs 16 nvidia.com/gpu on one node; the largest has 8")},
+    ),
+    Scenario(
+        "free CPU in sum suffices but no node fits: it waits and stops nobody else",
+        nodes=[node("n1", cpu=4), node("n2", cpu=4)],
+        pods=[other("x", "n1", cpu=2), other("y", "n2", cpu=2)],
+        jobs=[job("big", gang=1, cpu=3), job("small", gang=2, cpu=2, at=1)],
+        expect={"big": waits("no-room", "0 fit now"), "small": RUNNING},
+    ),
+    Scenario(
+        "a resource that no node has",
+        nodes=[node("n1", gpu=8)],
+        jobs=[job("train", gang=1, extra={"example.com/fpga": 1})],
+        expect={"train": waits("pod-too-large", "example.com/fpga")},
+    ),
+]
+
+ORDER = [
+    Scenario(
+        "the higher priority starts first",
+        nodes=[node("n1", gpu=2)],
+        jobs=[job("low", gang=2, gpu=1), job("high", gang=2, gpu=1, priority=10, at=5)],
+        expect={"high": RUNNING, "low": waits("no-room", position=1)},
+    ),
+    Scenario(
+        "of equal priority the older starts first",
+        nodes=[node("n1", gpu=2)],
+        jobs=[job("young", gang=2, gpu=1, at=5), job("old", gang=2, gpu=1)],
+        expect={"old": RUNNING, "young": PENDING},
+    ),
+    Scenario(
+        "of equal age the name decides",
+        nodes=[node("n1", gpu=2)],
+        jobs=[job("b", gang=2, gpu=1), job("a", gang=2, gpu=1)],
+        expect={"a": RUNNING, "b": PENDING},
+    ),
+    Scenario(
+        "a gang that cannot be placed does not stop one that needs something else",
+        nodes=[node("n1", gpu=2), node("n2", cpu=8)],
+        jobs=[job("first", gang=3, gpu=1, replicas=3), job("second", gang=1, cpu=8, at=1)],
+        expect={"first": PENDING, "second": RUNNING},
+    ),
+    Scenario(
+        "a gang that waits for room keeps a later one of the same shape from taking it piece by piece",
+        nodes=[node("n1", gpu=4)],
+        pods=[other("x", "n1", gpu=2)],
+        jobs=[job("first", gang=4, gpu=1), job("second", gang=1, gpu=1, at=1)],
+        expect={
+            "first": waits("no-room", "2 fit now", position=1),
+            "second": waits("behind", "ns/first", position=2),
+        },
+    ),
+    Scenario(
+        "what is held is held for a bounded time",
+        nodes=[node("n1", gpu=4)],
+        pods=[other("x", "n1", gpu=2)],
+        jobs=[job("first", gang=4, gpu=1), job("second", gang=1, gpu=1, at=1)],
+        then=[passes(301)],
+        expect={"first": PENDING, "second": RUNNING},
+    ),
+    Scenario(
+        "without holding, whatever fits starts",
+        nodes=[node("n1", gpu=4)],
+        pods=[other("x", "n1", gpu=2)],
+        jobs=[job("first", gang=4, gpu=1), job("second", gang=1, gpu=1, at=1)],
+        policy=NO_HOLD,
+        expect={"first": PENDING, "second": RUNNING},
+    ),
+    Scenario(
+        "a gang that could never fit holds nothing",
+        nodes=[node("n1", gpu=4)],
+        jobs=[job("first", gang=9, gpu=1), job("second", gang=1, gpu=1, at=1)],
+        expect={"first": waits("gang-too-large"), "second": RUNNING},
+    ),
+    Scenario(
+        "when the gang that held starts, those behind it are tried at once",
+        nodes=[node("n1", gpu=4)],
+        jobs=[
+            job("first", gang=3, gpu=1),
+            job("second", gang=3, gpu=1, at=1),
+            job("third", gang=1, gpu=1, at=2),
+        ],
+        then=[finishes("first")],
+        expect={"second": RUNNING, "third": RUNNING},
+    ),
+    Scenario(
+        "when the gang that held is deleted, those behind it are tried at once",
+        nodes=[node("n1", gpu=4)],
+        jobs=[
+            job("first", gang=3, gpu=1),
+            job("second", gang=3, gpu=1, at=1),
+            job("third", gang=1, gpu=1, at=2),
+        ],
+        then=[finishes("second")],
+        expect={"first": RUNNING, "third": RUNNING},
+    ),
+    Scenario(
+        "the job that fits starts, though many before it do not",
+        nodes=[node("n1", gpu=4, cpu=4)],
+        jobs=[
+            *(job(f"big-{i:03d}", gang=1, gpu=8, at=i) for i in range(200)),
+            job("fits", gang=1, cpu=2, at=999),
+        ],
+        expect={
+            "fits": RUNNING,
+            "big-000": waits("pod-too-large"),
+            "big-199": waits("pod-too-large", position=200),
+        },
+    ),
+]
+
+QUEUES = [
+    Scenario(
+        "a queue's capability is a hard bound",
+        nodes=[node("n1", gpu=8), node("n2", gpu=8)],
+        queues=[queue("team-a", gpu=6)],
+        jobs=[
+            job("first", gang=4, gpu=1, queue="team-a"),
+            job("second", gang=4, gpu=1, queue="team-a", at=1),
+        ],
+        expect={
+            "first": RUNNING,
+            "second": waits(
+                "queue-capability",
+                "queue team-a would be 2 nvidia.com/gpu over its capability: "
+                "4 nvidia.com/gpu of 6 nvidia.com/gpu used, this needs 4 nvidia.com/gpu",
+            ),
+        },
+    ),
+    Scenario(
+        "a resource that the capability does not name is not limited",
+        nodes=[node("n1", gpu=8, cpu=64)],
+        queues=[queue("team-a", gpu=2)],
+        jobs=[job("cpu", gang=10, cpu=4, queue="team-a")],
+        expect={"cpu": RUNNING},
+    ),
+    Scenario(
+        "capability holds at every level of the parents",
+        nodes=[node("n1", gpu=8)],
+        queues=[
+            queue("root", gpu=8),
+            queue("dept", gpu=4, parent="root"),
+            queue("team", gpu=8, parent="dept"),
+        ],
+        jobs=[job("first", gang=3, gpu=1, queue="team"), job("second", gang=2, gpu=1, queue="team", at=1)],
+        expect={"first": RUNNING, "second": waits("queue-capability", "queue dept")},
+    ),
+    Scenario(
+        "quota that is freed starts the next",
+        nodes=[node("n1", gpu=8)],
+        queues=[queue("team-a", gpu=4)],
+        jobs=[
+            job("first", gang=4, gpu=1, queue="team-a"),
+            job("second", gang=4, gpu=1, queue="team-a", at=1),
+        ],
+        then=[finishes("first")],
+        expect={"second": RUNNING},
+    ),
+    Scenario(
+        "a capability that is raised starts what waited",
+        nodes=[node("n1", gpu=8)],
+        queues=[queue("team-a", gpu=2)],
+        jobs=[job("train", gang=4, gpu=1, queue="team-a")],
+        then=[sets(queue("team-a", gpu=4))],
+        expect={"train": RUNNING},
+    ),
+    Scenario(
+        "a gang over its queue's quota holds back a later one of the queue, not another's",
+        nodes=[node("n1", gpu=8)],
+        queues=[queue("team-a", gpu=4), queue("team-b")],
+        jobs=[
+            job("zero", gang=2, gpu=1, queue="team-a"),
+            job("first", gang=4, gpu=1, queue="team-a", at=1),
+            job("second", gang=1, gpu=1, cpu=2, queue="team-a", at=2),
+            job("third", gang=1, gpu=1, queue="team-b", at=3),
+            job("fourth", gang=1, cpu=1, queue="team-a", at=4),
+        ],
+        expect={
+            "zero": RUNNING,
+            "first": waits("queue-capability"),
+            "second": waits("behind"),
+            "third": RUNNING,
+            "fourth": RUNNING,
+        },
+    ),
+    Scenario(
+        "surplus stops at the capability",
+        nodes=[node("n1", gpu=8)],
+        queues=[queue("team-a", gpu=3)],
+        jobs=[job("train", gang=2, replicas=6, gpu=1, queue="team-a")],
+        expect={"train": placed(3)},
+    ),
+    Scenario(
+        "a closed queue takes no new gangs",
+        nodes=[node("n1", gpu=8)],
+        queues=[queue("team-a", state="Closed")],
+        jobs=[job("train", gang=1, gpu=1, queue="team-a")],
+        expect={"train": waits("queue-not-open", "queue team-a is Closed")},
+    ),
+    Scenario(
+        "a queue that opens takes what waited",
+        nodes=[node("n1", gpu=8)],
+        queues=[queue("team-a", state="Closed")],
+        jobs=[job("train", gang=1, gpu=1, queue="team-a")],
+        then=[sets(queue("team-a"))],
+        expect={"train": RUNNING},
+    ),
+    Scenario(
+        "the gangs of a queue that closes go on, and are mended",
+        nodes=[node("n1", gpu=8)],
+        queues=[queue("team-a")],
+        jobs=[job("train", gang=2, gpu=1, queue="team-a")],
+        then=[sets(queue("team-a", state="Closed")), loses("train-worker-1")],
+        expect={"train": RUNNING},
+    ),
+    Scenario(
+        "a queue that does not exist",
+        nodes=[node("n1", gpu=8)],
+        jobs=[job("train", gang=1, gpu=1, queue="nowhere")],
+        expect={"train": waits("queue-missing", "queue nowhere does not exist")},
+    ),
+    Scenario(
+        "the queue of higher priority is served first",
+        nodes=[node("n1", gpu=2)],
+        queues=[queue("a"), queue("z", priority=5)],
+        jobs=[job("one", gang=2, gpu=1, queue="a"), job("two", gang=2, gpu=1, queue="z", at=9)],
+        expect={"two": RUNNING, "one": PENDING},
+    ),
+    Scenario(
+        "queues of equal weight get equal parts",
+        nodes=[node("n1", gpu=4)],
+        queues=[queue("a"), queue("b")],
+        jobs=[
+            *(job(f"a-{i}", gang=1, gpu=1, queue="a", at=i) for i in range(4)),
+            *(job(f"b-{i}", gang=1, gpu=1, queue="b", at=100 + i) for i in range(4)),
+        ],
+        expect={
+            "a-0": RUNNING,
+            "a-1": RUNNING,
+            "a-2": PENDING,
+            "b-0": RUNNING,
+            "b-1": RUNNING,
+            "b-2": PENDING,
+        },
+    ),
+    Scenario(
+        "weights divide the cluster",
+        nodes=[node("n1", gpu=8, cpu=64)],
+        queues=[queue("a", weight=3), queue("b", weight=1)],
+        jobs=[
+            *(job(f"a-{i}", gang=1, gpu=1, queue="a", at=100 + i) for i in range(8)),
+            *(job(f"b-{i}", gang=1, gpu=1, queue="b", at=i) for i in range(8)),
+        ],
+        expect={"a-5": RUNNING, "a-6": PENDING, "b-1": RUNNING, "b-2": PENDING},
+    ),
+    Scenario(
+        "what one queue does not ask for flows to the others",
+        nodes=[node("n1", gpu=8)],
+        queues=[queue("a"), queue("b")],
+        jobs=[
+            job("a-0", gang=1, gpu=1, queue="a"),
+            *(job(f"b-{i}", gang=1, gpu=1, queue="b", at=i) for i in range(8)),
+        ],
+        expect={"a-0": RUNNING, "b-6": RUNNING, "b-7": PENDING},
+    ),
+]
+
+ALL = [*GANGS, *NODES, *ORDER, *QUEUES]
+
+
+@pytest.mark.parametrize("scenario", ALL, ids=lambda scenario: scenario.name)
+def test_scenario(scenario: Scenario) -> None:
+    scenario.run()
+
+
+def test_names_of_scenarios_are_sentences_of_their_own() -> None:
+    assert len({scenario.name for scenario in ALL}) == len(ALL) >= 40

@@ -1,0 +1,305 @@
+"""A small cluster that carries decisions out, and checks each one against its own books.
+
+It stands for the controller and Kubernetes: it keeps what exists in the simplest way, tells the model by
+the same events, and knows nothing of the model's inside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from services.scheduler.core.cycle import decide
+from services.scheduler.core.decisions import Decision
+from services.scheduler.core.model import Model
+from services.scheduler.core.policy import Policy
+from services.scheduler.core.results import apply_result
+from shared.events import contracts as c
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+Key = tuple[str, str]
+
+
+@dataclass
+class Books:
+    """What really exists."""
+
+    nodes: dict[str, c.NodeState] = field(default_factory=dict)
+    queues: dict[str, c.QueueState] = field(default_factory=dict)
+    gangs: dict[Key, c.Gang] = field(default_factory=dict)
+    phases: dict[Key, str] = field(default_factory=dict)
+    pods: dict[Key, c.PodState] = field(default_factory=dict)
+    flying: dict[str, Decision] = field(default_factory=dict)
+
+
+class World:
+    """The books, and a model that is told of every change."""
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        self.policy = policy or Policy()
+        self.model = Model("default", self.policy)
+        self.books = Books()
+        self.now = START
+        self.decisions = 0
+
+    # ------------------------------------------------------------------ facts
+
+    def node(self, state: c.NodeState) -> None:
+        self.books.nodes[state.name] = state
+        self.model.apply_node(state)
+
+    def remove_node(self, name: str) -> None:
+        self.books.nodes.pop(name, None)
+        self.model.remove_node(name)
+
+    def queue(self, state: c.QueueState) -> None:
+        self.books.queues[state.name] = state
+        self.model.apply_queue(state)
+
+    def remove_queue(self, name: str) -> None:
+        self.books.queues.pop(name, None)
+        self.model.remove_queue(name)
+
+    def pod(self, state: c.PodState) -> None:
+        key = (state.namespace, state.name)
+        self.books.pods[key] = state
+        self.model.apply_pod(state)
+
+    def end_pod(self, key: Key, phase: str = "Succeeded") -> None:
+        """A pod ends: its state says so once, then it is gone."""
+        pod = self.books.pods.pop(key)
+        self.model.apply_pod(pod.model_copy(update={"phase": phase}))
+        self.model.remove_pod(*key)
+
+    def delete_pod(self, key: Key) -> None:
+        self.books.pods.pop(key)
+        self.model.remove_pod(*key)
+
+    def submit(self, gang: c.Gang, phase: str = "Pending") -> None:
+        key = (gang.namespace, gang.name)
+        self.books.gangs[key] = gang
+        self.books.phases.setdefault(key, phase)
+        self.tell_gang(key)
+
+    def tell_gang(self, key: Key) -> None:
+        gang = self.books.gangs[key]
+        self.model.apply_podgroup(
+            c.PodGroupState(
+                namespace=gang.namespace,
+                name=gang.name,
+                uid=gang.uid,
+                phase=self.books.phases[key],
+                gang=gang,
+            )
+        )
+
+    def remove_gang(self, key: Key) -> None:
+        """A job is deleted with its pods."""
+        del self.books.gangs[key], self.books.phases[key]
+        self.model.remove_podgroup(*key)
+        for pod in [pod for pod, state in self.books.pods.items() if (state.namespace, state.gang) == key]:
+            self.delete_pod(pod)
+
+    # ------------------------------------------------------------------ decisions
+
+    def decide(self, limit: int | None = None) -> list[Decision]:
+        """Let the model decide, check each decision, put them in flight."""
+        found: list[Decision] = []
+        unfinished = True
+        while unfinished:
+            outcome = decide(self.model, self.now, limit=limit)
+            unfinished = outcome.unfinished
+            found += outcome.decisions
+        for decision in found:
+            if not decision.again:
+                self.check(decision)
+            self.books.flying[decision.number] = decision
+        self.check_room()
+        self.check_queues()
+        self.decisions += len(found)
+        return found
+
+    def settle(self, rounds: int = 20) -> None:
+        """Decide and carry out until nothing is decided any more."""
+        for _ in range(rounds):
+            found = self.decide()
+            if not found:
+                return
+            for decision in found:
+                self.carry_out(decision)
+        raise AssertionError("the scheduler does not come to rest")
+
+    def carry_out(self, decision: Decision, fail: frozenset[str] = frozenset()) -> None:
+        """Do what the controller does: all of it, or with failures as far as the minimum allows."""
+        self.books.flying.pop(decision.number, None)
+        key = (decision.namespace, decision.name)
+        gang = self.books.gangs.get(key)
+        ref = c.GangRef(
+            namespace=decision.namespace, name=decision.name, uid=decision.uid, generation=decision.generation
+        )
+        result = c.DecisionApplied(
+            decision=decision.number,
+            pool="default",
+            gang=ref,
+            outcome=c.DecisionOutcome.APPLIED,
+            at=self.now,
+        )
+        if gang is None or (gang.uid, gang.generation) != (decision.uid, decision.generation):
+            self.say(result, c.DecisionOutcome.REFUSED)
+            return
+        good = [row for row in decision.rows if row[0] not in fail and self._can_bind(row)]
+        bad = [row for row in decision.rows if row not in good]
+        before = sum(1 for pod in self.members(key) if pod.node is not None)
+        if len(good) + before < decision.minimum or not good:
+            self.say(result, c.DecisionOutcome.ROLLED_BACK)
+            return
+        if decision.enqueue:
+            self.books.phases[key] = "Inqueue"
+        for name, task, node, _ in good:
+            self.bind(gang, name, task, node)
+        self.create_rest(gang)
+        failures = tuple(c.BindFailure(pod=row[0], node=row[2], code="x", message="x") for row in bad)
+        partial = c.DecisionOutcome.PARTIAL if bad else c.DecisionOutcome.APPLIED
+        self.say(result.model_copy(update={"failures": failures}), partial)
+        self.tell_gang(key)
+
+    def say(self, result: c.DecisionApplied, outcome: c.DecisionOutcome) -> None:
+        apply_result(self.model, result.model_copy(update={"outcome": outcome}))
+
+    def _can_bind(self, row: tuple[str, str, str, str | None]) -> bool:
+        return row[2] in self.books.nodes
+
+    def bind(self, gang: c.Gang, name: str, task: str, node: str) -> None:
+        self.pod(self._pod(gang, name, task).model_copy(update={"node": node, "phase": "Running"}))
+
+    def create_rest(self, gang: c.Gang) -> None:
+        """Members that got no place are created Pending."""
+        for task in gang.tasks:
+            for member in task.members:
+                if (gang.namespace, member.pod) not in self.books.pods:
+                    self.pod(self._pod(gang, member.pod, task.name))
+
+    def _pod(self, gang: c.Gang, name: str, task: str) -> c.PodState:
+        there = self.books.pods.get((gang.namespace, name))
+        shape = next(one.shape for one in gang.tasks if one.name == task)
+        return c.PodState(
+            namespace=gang.namespace,
+            name=name,
+            uid=there.uid if there else f"uid-{name}-{gang.generation}-{self.decisions}",
+            gang=gang.name,
+            task=task,
+            generation=gang.generation,
+            queue=gang.queue,
+            shape=shape,
+            created_at=self.now,
+        )
+
+    def members(self, key: Key) -> list[c.PodState]:
+        """Pods of a gang's present generation."""
+        gang = self.books.gangs[key]
+        return [
+            pod
+            for pod in self.books.pods.values()
+            if (pod.namespace, pod.gang) == key and pod.generation == gang.generation
+        ]
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+    # ------------------------------------------------------------------ invariants
+
+    def check(self, decision: Decision) -> None:
+        """Invariant 1: at least the minimums together, or nothing; each member once, on a known node."""
+        key = (decision.namespace, decision.name)
+        gang = self.books.gangs[key]
+        names = [row[0] for row in decision.rows]
+        assert len(set(names)) == len(names)
+        flying = [
+            row[1]
+            for other in self.books.flying.values()
+            if (other.namespace, other.name, other.uid, other.generation)
+            == (gang.namespace, gang.name, gang.uid, gang.generation)
+            for row in other.rows
+            if (gang.namespace, row[0]) not in self.books.pods
+            or self.books.pods[gang.namespace, row[0]].node is None
+        ]
+        held = [pod.task for pod in self.members(key) if pod.node is not None]
+        tasks = held + flying + [row[1] for row in decision.rows]
+        assert len(tasks) >= gang.min_member, decision
+        if sum(task.minimum for task in gang.tasks) <= gang.min_member:
+            for task in gang.tasks:
+                assert tasks.count(task.name) >= task.minimum, (decision, task.name)
+        for name, _, node, _ in decision.rows:
+            assert node in self.books.nodes, decision
+            pod = self.books.pods.get((gang.namespace, name))
+            assert pod is None or pod.generation != gang.generation or pod.node is None, decision
+
+    def charges(self) -> dict[tuple[str, str], list[tuple[str, dict[str, int]]]]:
+        """By (pod's namespace, name) once: node and requests of bound pods and pods in flight."""
+        found: dict[tuple[str, str], list[tuple[str, dict[str, int]]]] = {}
+        for key, pod in self.books.pods.items():
+            if pod.node is not None and pod.phase not in ("Succeeded", "Failed"):
+                found.setdefault(key, []).append((pod.node, {**pod.shape.requests, "pods": 1}))
+        for decision in self.books.flying.values():
+            gang = self.books.gangs.get((decision.namespace, decision.name))
+            for name, task, node, _ in decision.rows:
+                there = self.books.pods.get((decision.namespace, name))
+                if there is not None and there.node is not None and there.generation == decision.generation:
+                    continue
+                if gang is not None and (gang.uid, gang.generation) == (decision.uid, decision.generation):
+                    shape = next(one.shape for one in gang.tasks if one.name == task)
+                    found.setdefault((decision.namespace, name), []).append(
+                        (node, {**shape.requests, "pods": 1})
+                    )
+        return found
+
+    def check_room(self, allowed: frozenset[str] = frozenset()) -> None:
+        """Invariant 2: no node holds more than it has (those of ``allowed`` were shrunk by the test)."""
+        used: dict[str, dict[str, int]] = {}
+        for charges in self.charges().values():
+            for node, amounts in charges:
+                row = used.setdefault(node, {})
+                for name, amount in amounts.items():
+                    row[name] = row.get(name, 0) + amount
+        for node, row in used.items():
+            state = self.books.nodes.get(node)
+            if state is None or node in allowed or node in self.shrunk:
+                continue
+            for name, amount in row.items():
+                assert amount <= state.allocatable.get(name, 1 << 40 if name == "pods" else 0), (
+                    node,
+                    name,
+                    row,
+                )
+
+    shrunk: frozenset[str] = frozenset()
+    """Nodes that were given less, or foreign pods, by the test: they may hold more than they have."""
+
+    def check_queues(self) -> None:
+        """Invariant 3 as far as capability goes: no queue that never was cut holds more than it may."""
+        held: dict[str, dict[str, int]] = {}
+        for (namespace, name), charges in self.charges().items():
+            queue = self._queue_of(namespace, name)
+            while queue is not None:
+                row = held.setdefault(queue, {})
+                for _, amounts in charges:
+                    for resource, amount in amounts.items():
+                        row[resource] = row.get(resource, 0) + amount
+                state = self.books.queues.get(queue)
+                queue = state.parent if state and state.parent in self.books.queues else None
+        for name, row in held.items():
+            state = self.books.queues.get(name)
+            for resource, limit in ((state.capability or {}) if state else {}).items():
+                assert row.get(resource, 0) <= limit or name in self.cut, (name, row)
+
+    cut: frozenset[str] = frozenset()
+    """Queues whose capability was lowered, or that got pods, by the test."""
+
+    def _queue_of(self, namespace: str, pod: str) -> str | None:
+        there = self.books.pods.get((namespace, pod))
+        if there is not None:
+            return there.queue or None
+        for gang in self.books.gangs.values():
+            if gang.namespace == namespace and any(pod == m.pod for task in gang.tasks for m in task.members):
+                return gang.queue
+        return None
