@@ -8,7 +8,7 @@ from pathlib import Path
 
 from shared.api import crds
 from shared.events import schemas
-from tools import reference
+from tools import lifecycle, reference
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -19,6 +19,7 @@ def files() -> dict[Path, str]:
     made |= {ROOT / "deploy" / "crds" / name: text for name, text in crds.documents().items()}
     pages = {"topics.md": reference.topics(), "settings.md": reference.settings()}
     made |= {ROOT / "docs" / "reference" / name: text for name, text in pages.items()}
+    made[lifecycle.PAGE] = lifecycle.page()
     return made
 
 

@@ -11,7 +11,7 @@ import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from services.controller.app import build
-from services.controller.settings import Settings
+from services.controller.settings import ControllerSettings
 from shared.api import resources as r
 from shared.clock import LoopClock
 from shared.events import topics
@@ -64,7 +64,7 @@ class World:
         self.clock = LoopClock(EPOCH)
         self.cluster = FakeCluster(self.clock)
         self.log = MemoryLog(self.clock)
-        self.settings = Settings(**settings)
+        self.settings = ControllerSettings(**settings)
         self.spans = InMemorySpanExporter()
         self.decisions = 0
         self.service = None
