@@ -70,12 +70,12 @@ class Broker:
         self._users -= 1
         if self._users:
             return
-        tasks = [group.task for group in self._groups.values()] + [self._maintenance]
-        self._groups.clear()
-        running = [task for task in tasks if task is not None]
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        groups, self._groups = self._groups, {}
+        for group in groups.values():
+            await group.close()
+        if self._maintenance is not None:
+            self._maintenance.cancel()
+            await asyncio.gather(self._maintenance, return_exceptions=True)
         if self._thread is not None and self._writer is not None:
             self._closing = True
             self._work.set()

@@ -138,6 +138,11 @@ class InProcessConsumer:
         self._identity = await self._broker.group(self._group).join(self)
 
     @property
+    def closed(self) -> bool:
+        """Whether it has left."""
+        return self._closed
+
+    @property
     def assignment(self) -> frozenset[TopicPartition]:
         """The partitions owned now."""
         return self._assignment
@@ -227,6 +232,11 @@ class InProcessReader:
         for where, position in positions.items():  # over gaps, where there is nothing to poll
             positions[where] = (await self._broker.read(where, position, 0)).position
         self._cursor.move(positions)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._cursor.closed
 
     async def poll(self, *, max_records: int = 500, timeout: float = 1.0) -> list[Delivery]:
         """Return the next records."""

@@ -107,7 +107,7 @@ class InProcessLog:
             broker.state.spec(topic)
         consumer = InProcessConsumer(broker, group, topics, on_assigned, on_revoked)
         await consumer.join()
-        self._sources.append(consumer)
+        self._keep(consumer)
         return consumer
 
     async def read(
@@ -119,12 +119,16 @@ class InProcessLog:
         """Open a reader."""
         reader = InProcessReader(self._open(), topics)
         await reader.open(start)
-        self._sources.append(reader)
+        self._keep(reader)
         return reader
 
     async def ping(self) -> None:
         """Return when the log can write."""
         self._open().ping()
+
+    def _keep(self, source: InProcessConsumer | InProcessReader) -> None:
+        """Remember it until it is closed, by its owner or with us."""
+        self._sources = [*(other for other in self._sources if not other.closed), source]
 
     def _open(self) -> Broker:
         if not self._started:

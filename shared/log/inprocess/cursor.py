@@ -30,6 +30,11 @@ class Cursor:
         broker.listen(self._topics, self._wake)
 
     @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
+
+    @property
     def positions(self) -> Mapping[TopicPartition, int]:
         """The next offset of each partition."""
         return self._positions
@@ -78,12 +83,13 @@ class Cursor:
             message = "this consumer is closed"
             raise Unavailable(message)
         await self._broker.clock.sleep(0)  # a busy reader must not starve the loop
+        deadline = asyncio.get_running_loop().time() + timeout
         try:
-            async with asyncio.timeout(timeout):
-                while not (self._closed or self._interrupted):
-                    self._wake.clear()
-                    if records := await self._take(max_records):
-                        return records
+            while not (self._closed or self._interrupted):
+                self._wake.clear()
+                if records := await self._take(max_records):
+                    return records
+                async with asyncio.timeout_at(deadline):  # reading is not bounded, only waiting is
                     await self._wake.wait()
         except TimeoutError:
             pass

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
+from shared.errors import Unavailable
 from shared.log.core.groups import assign
 
 if TYPE_CHECKING:
@@ -66,6 +67,15 @@ class Group:
         if self._members.pop(identity, None) is not None:
             self._rebalance()
 
+    async def close(self) -> None:
+        """Stop rebalancing; who waits to join is told so."""
+        if self.task is not None:
+            self.task.cancel()
+            await asyncio.gather(self.task, return_exceptions=True)
+        for settled in self._waiting:
+            if not settled.done():
+                settled.set_exception(Unavailable("the log was closed"))
+
     def _rebalance(self) -> None:
         self._dirty = True
         if self.task is None or self.task.done():
@@ -75,7 +85,7 @@ class Group:
         while self._dirty:
             await asyncio.gather(*(member.revoke() for member in self._members.values()))
             self._dirty = False
-            waiting, self._waiting = self._waiting, []
+            waiting = list(self._waiting)
             members = dict(self._members)
             wanted = {identity: member.topics for identity, member in members.items()}
             topics = {topic for names in wanted.values() for topic in names}
@@ -84,3 +94,4 @@ class Group:
             for settled in waiting:
                 if not settled.done():
                     settled.set_result(None)
+            self._waiting = [settled for settled in self._waiting if not settled.done()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     Settle = Callable[[str, frozenset[TopicPartition]], Awaitable[None]]
 
 _LOG = logging.getLogger(__name__)
+OVERTIME = 0.1
+"""Seconds that a poll may take longer than asked."""
 
 
 def deliveries_of(batch: Mapping[Any, Iterable[Any]]) -> list[Delivery]:
@@ -87,6 +90,11 @@ class KafkaConsumer(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
             raise
 
     @property
+    def closed(self) -> bool:
+        """Whether it has left."""
+        return self._closed
+
+    @property
     def assignment(self) -> frozenset[TopicPartition]:
         """The partitions owned now."""
         if self._closed:
@@ -99,14 +107,18 @@ class KafkaConsumer(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
             message = "this consumer is closed"
             raise Unavailable(message)
         records: list[Delivery] = []
-        try:
-            async with asyncio.timeout(timeout):
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        # getmany keeps the time itself, but not while a rebalance is under way. It must not be
+        # cancelled without need: each time it forgets that nobody is polling, for its idle timeout.
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(deadline + OVERTIME):
                 while not (records or self._closed or self._failure):
-                    await self._fetch(max_records, timeout)
+                    await self._fetch(max_records, max(0.0, deadline - loop.time()))
                     await self._gate.wait()
                     records = self._take()
-        except TimeoutError:
-            pass
+                    if loop.time() >= deadline:
+                        break
         if self._failure is not None and not records:
             failure, self._failure = self._failure, None
             raise failure

@@ -109,7 +109,7 @@ class KafkaLog:
         async with self._link.within(self._link.settings.patience):
             producer = await start_producer(self._link, transactional_id)
         opened = KafkaTransactionalProducer(self._link, producer, self._admin.partitions, self._settling.note)
-        self._open.append(opened)
+        self._keep(opened)
         return opened
 
     async def consume(
@@ -131,7 +131,7 @@ class KafkaLog:
             return consumer
 
         consumer = await self._link.retry(attempt, self._link.settings.patience)
-        self._open.append(consumer)
+        self._keep(consumer)
         return consumer
 
     async def read(
@@ -151,13 +151,17 @@ class KafkaLog:
             return reader
 
         reader = await self._link.retry(attempt, self._link.settings.patience)
-        self._open.append(reader)
+        self._keep(reader)
         return reader
 
     async def ping(self) -> None:
         """Return when a broker answers."""
         self._check()
         await self._admin.ping()
+
+    def _keep(self, part: KafkaConsumer | KafkaReader | KafkaTransactionalProducer) -> None:
+        """Remember it until it is closed, by its owner or with us."""
+        self._open = [*(other for other in self._open if not other.closed), part]
 
     async def _wheres(self, topic: str) -> list[TopicPartition]:
         return [TopicPartition(topic, number) for number in range(await self._admin.partitions(topic))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaConsumer
@@ -11,7 +12,7 @@ from aiokafka.errors import ConsumerStoppedError, KafkaError
 
 from shared.errors import Unavailable
 from shared.log.kafka.aio import passing, stop_consumer
-from shared.log.kafka.consumer import deliveries_of
+from shared.log.kafka.consumer import OVERTIME, deliveries_of
 from shared.log.port import Start, TopicPartition
 
 if TYPE_CHECKING:
@@ -72,16 +73,21 @@ class KafkaReader:
             message = "this reader is closed"
             raise Unavailable(message)
         records: list[Delivery] = []
-        try:
-            async with asyncio.timeout(timeout):
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(deadline + OVERTIME):
                 while not (records or self._closed):
-                    behind = bool(self._behind)
-                    records = await self._fetch(max_records, min(timeout, _GLANCE) if behind else timeout)
-                    if behind and await self.caught_up():
+                    behind, left = bool(self._behind), max(0.0, deadline - loop.time())
+                    records = await self._fetch(max_records, min(left, _GLANCE) if behind else left)
+                    if (behind and await self.caught_up()) or loop.time() >= deadline:
                         break
-        except TimeoutError:
-            pass
         return records
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
 
     async def caught_up(self) -> bool:
         """Say whether everything that was there at the opening has been polled."""

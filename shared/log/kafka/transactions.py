@@ -90,7 +90,13 @@ class KafkaTransactionalProducer:
         self.exists = exists
         self._committed = committed
         self._open = False
+        self._closed = False
         self._end: PumiceError | None = None
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[KafkaTransaction]:
@@ -120,6 +126,7 @@ class KafkaTransactionalProducer:
 
     async def close(self) -> None:
         """Abort what is open and leave."""
+        self._closed = True
         if self._open and self._end is None:
             await self._abort(cancelled=True)
         if self._end is None:

@@ -137,7 +137,7 @@ async def test_members_that_come_and_go_lose_nothing(world, topic, unique):
             tasks.create_task(member(lifetime))
             await asyncio.sleep(0.5)
     last = await log.consume(group, [name])
-    for delivery in await last.poll(timeout=3):
+    for delivery in await last.poll(timeout=2):
         seen[(delivery.value or b"").decode()] += 1
     async with asyncio.timeout(10):
         while rest := await last.poll(timeout=1):
