@@ -131,7 +131,7 @@ class Submissions:
         now: datetime,
     ) -> None:
         outcome = "admitted" if isinstance(answer, c.JobAdmitted) else "rejected"
-        envelope = Envelope[c.Contract](
+        envelope = Envelope(
             id=f"{submission}.{outcome}",
             source=SOURCE,
             time=now,

@@ -23,17 +23,23 @@ def differences(old: Any, new: Any, path: str) -> Iterator[str]:
         for name in sorted(extra.keys() | new_extra.keys()):
             yield from differences(extra.get(name), new_extra.get(name), f"{path}.{name}")
     elif isinstance(old, dict) and isinstance(new, dict):
-        same = _same_amount if path.rpartition(".")[2] in _AMOUNTS else None
-        for name in sorted(old.keys() | new.keys()):
-            if (name in old) != (name in new) and (old.get(name), new.get(name)) != (None, None):
-                yield f"{path}[{name}]"  # a map's key counts even when its value is empty
-            elif not (same and same(old.get(name), new.get(name))):
-                yield from differences(old.get(name), new.get(name), f"{path}[{name}]")
+        yield from _map_differences(old, new, path)
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for index, (before, after) in enumerate(zip(old, new, strict=True)):
             yield from differences(before, after, f"{path}[{index}]")
     elif old != new and not (_is_empty(old) and _is_empty(new)):
         yield path
+
+
+def _map_differences(old: dict[str, Any], new: dict[str, Any], path: str) -> Iterator[str]:
+    are_amounts = path.rpartition(".")[2] in _AMOUNTS
+    for name in sorted(old.keys() | new.keys()):
+        before, after = old.get(name), new.get(name)
+        if (name in old) != (name in new):
+            if before is not None or after is not None:
+                yield f"{path}[{name}]"  # a map's key counts even when its value is empty
+        elif not (are_amounts and _same_amount(before, after)):
+            yield from differences(before, after, f"{path}[{name}]")
 
 
 def _alias(model: KubeModel, name: str) -> str:
