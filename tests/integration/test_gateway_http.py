@@ -497,3 +497,16 @@ async def test_a_bare_job_from_any_producer_is_shown_as_well(world: World) -> No
         shown = await world.shows("bare", "Submitted")
     assert shown["queue"] == "q"
     assert shown["traceparent"] == job_trace(shown["submission"]).traceparent
+
+
+async def test_a_mistake_of_ours_is_a_500_problem_and_a_log_line(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with world.running() as http:
+        assert world.gateway is not None
+        monkeypatch.setattr(world.gateway.model, "nodes", None)
+        answer = await http.get("/v1/nodes")
+        assert (await http.get("/healthz")).status_code == 200
+    assert (answer.status_code, answer.json()["code"]) == (500, "internal")
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert any(record.exc_info for record in caplog.records if record.name == "pumice.gateway")

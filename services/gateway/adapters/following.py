@@ -126,7 +126,8 @@ class Follower:
         except Unavailable as error:
             await self._away(error)
             return
-        self._back()
+        if deliveries:  # nothing to read may also mean that nobody answers
+            self._back()
         changed: set[JobKey] = set()
         for delivery in deliveries:
             changed |= self._fold(delivery)

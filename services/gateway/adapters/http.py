@@ -50,7 +50,7 @@ def _describe(app: FastAPI) -> None:
 
 
 class Measured:
-    """Counts and times requests; an error of ours becomes a 500 problem and a log line with a traceback."""
+    """Counts and times requests; an error of ours becomes a log line with its traceback."""
 
     def __init__(self, app: ASGIApp, context: Context) -> None:
         self._app = app
@@ -74,13 +74,8 @@ class Measured:
         try:
             await self._app(scope, receive, noting)
         except Exception:
+            # The answer, a 500 problem, has been given: the framework raises again, to be logged here.
             self._telemetry.log.exception("%s %s failed", scope["method"], scope["path"])
-            if code == 0:
-                code = 500
-                failure = problems.Problem(
-                    500, "internal", "a mistake of the gateway's own; its log has more"
-                )
-                await failure.response()(scope, receive, send)
         finally:
             route = getattr(scope.get("route"), "path", "none")
             self._metrics.requests.labels(scope["method"], route, str(code)).inc()

@@ -104,6 +104,10 @@ def install(app: FastAPI) -> None:
         detail = "; ".join(f"{one.path}: {one.message}" for one in found)
         return Problem(422, "invalid-parameters", detail, violations=violations(tuple(found))).response()
 
+    @app.exception_handler(Exception)
+    async def ours(_: Request, __: Exception) -> Response:
+        return Problem(500, "internal", "a mistake of the gateway's own: its log says more").response()
+
     @app.exception_handler(Invalid)
     async def invalid(_: Request, error: Invalid) -> Response:
         return Problem(422, "invalid-job", str(error), violations=violations(error.violations)).response()

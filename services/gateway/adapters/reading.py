@@ -35,7 +35,7 @@ def _is_pod(delivery: Delivery) -> bool:
 
 
 def _pod(value: bytes) -> PodFact | None:
-    """Return what is kept of a pod's state; None when it is not as it should be, for ``decode`` to say why."""
+    """Return what is kept of a pod's state; None when it is not as it should be: ``decode`` says why."""
     try:
         return _fact(orjson.loads(value))
     except (KeyError, TypeError, ValueError, AttributeError):

@@ -113,15 +113,11 @@ def _generation(
             "pumice.bindings": len(event.bindings),
             "pumice.cycle": event.cycle,
         }
-        yield Interval(
-            Phase.DECIDE,
-            event.decided_at,
-            max(event.decided_at, decision.published),
-            generation,
-            once,
-            attributes=counts,
-            links=links,
-        )
+        if placed_at is None:  # later ones only add members beyond the minimum
+            published = max(event.decided_at, decision.published)
+            yield Interval(
+                Phase.DECIDE, event.decided_at, published, generation, once, attributes=counts, links=links
+            )
         if result is None or result.outcome is not DecisionOutcome.REFUSED:
             yield _bind(decision, result, generation)
         waits_since = None
