@@ -65,7 +65,6 @@ class Scenario:
 
     def run(self) -> None:
         world = World(self.policy)
-        world.shrunk = frozenset(pod.node for pod in self.pods if pod.node)
         if not any(one.name == "default" for one in self.queues):
             world.queue(queue("default"))
         for one in self.queues:
@@ -303,8 +302,6 @@ def submits(*gangs: c.Gang) -> Step:
 def adds(*nodes: c.NodeState) -> Step:
     def step(world: World) -> None:
         for one in nodes:
-            if one.name in world.books.nodes:
-                world.shrunk |= {one.name}
             world.node(one)
 
     return step
@@ -324,7 +321,6 @@ def removes(name: str) -> Step:
 def sets(*queues: c.QueueState) -> Step:
     def step(world: World) -> None:
         for one in queues:
-            world.cut |= {one.name}
             world.queue(one)
 
     return step

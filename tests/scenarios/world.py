@@ -114,8 +114,9 @@ class World:
             if not decision.again:
                 self.check(decision)
             self.books.flying[decision.number] = decision
-        self.check_room()
-        self.check_queues()
+            if not decision.again:
+                self.check_room({row[2] for row in decision.rows})
+                self.check_queues(decision)
         self.decisions += len(found)
         return found
 
@@ -253,47 +254,45 @@ class World:
                     )
         return found
 
-    def check_room(self, allowed: frozenset[str] = frozenset()) -> None:
-        """Invariant 2: no node holds more than it has (those of ``allowed`` were shrunk by the test)."""
+    def check_room(self, touched: set[str]) -> None:
+        """Invariant 2: a node that was given a pod holds no more than it has, in any resource."""
         used: dict[str, dict[str, int]] = {}
         for charges in self.charges().values():
             for node, amounts in charges:
                 row = used.setdefault(node, {})
                 for name, amount in amounts.items():
                     row[name] = row.get(name, 0) + amount
-        for node, row in used.items():
-            state = self.books.nodes.get(node)
-            if state is None or node in allowed or node in self.shrunk:
-                continue
-            for name, amount in row.items():
-                assert amount <= state.allocatable.get(name, 1 << 40 if name == "pods" else 0), (
-                    node,
-                    name,
-                    row,
-                )
+        for node in touched:
+            there = self.books.nodes[node].allocatable
+            for name, amount in used[node].items():
+                assert amount <= there.get(name, 1 << 40 if name == "pods" else 0), (node, name, used[node])
 
-    shrunk: frozenset[str] = frozenset()
-    """Nodes that were given less, or foreign pods, by the test: they may hold more than they have."""
-
-    def check_queues(self) -> None:
-        """Invariant 3 as far as capability goes: no queue that never was cut holds more than it may."""
-        held: dict[str, dict[str, int]] = {}
-        for (namespace, name), charges in self.charges().items():
-            queue = self._queue_of(namespace, name)
-            while queue is not None:
-                row = held.setdefault(queue, {})
-                for _, amounts in charges:
-                    for resource, amount in amounts.items():
-                        row[resource] = row.get(resource, 0) + amount
-                state = self.books.queues.get(queue)
-                queue = state.parent if state and state.parent in self.books.queues else None
-        for name, row in held.items():
-            state = self.books.queues.get(name)
+    def check_queues(self, decision: Decision) -> None:
+        """Invariant 3, for capability: no level above the gang holds more than it may of what it took."""
+        gang = self.books.gangs[decision.namespace, decision.name]
+        shapes = {task.name: task.shape for task in gang.tasks}
+        took = {"pods"} | {name for row in decision.rows for name in shapes[row[1]].requests}
+        for level in self._levels(gang.queue):
+            held: dict[str, int] = {}
+            for (namespace, name), charges in self.charges().items():
+                if level in self._levels(self._queue_of(namespace, name)):
+                    for _, amounts in charges:
+                        for resource, amount in amounts.items():
+                            held[resource] = held.get(resource, 0) + amount
+            state = self.books.queues.get(level)
             for resource, limit in ((state.capability or {}) if state else {}).items():
-                assert row.get(resource, 0) <= limit or name in self.cut, (name, row)
+                assert resource not in took or held.get(resource, 0) <= limit, (level, held)
 
-    cut: frozenset[str] = frozenset()
-    """Queues whose capability was lowered, or that got pods, by the test."""
+    def _levels(self, queue: str | None) -> list[str]:
+        levels: list[str] = []
+        while queue is not None and queue not in levels:
+            levels.append(queue)
+            queue = self._parent(queue)
+        return levels
+
+    def _parent(self, queue: str) -> str | None:
+        state = self.books.queues.get(queue)
+        return state.parent if state and state.parent in self.books.queues else None
 
     def _queue_of(self, namespace: str, pod: str) -> str | None:
         there = self.books.pods.get((namespace, pod))
