@@ -11,7 +11,7 @@ from shared.events.contracts import Contract
 T_co = TypeVar("T_co", bound=Contract, covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: with them, a subscripted call fails on Python 3.11
 class Envelope(Generic[T_co]):
     """CloudEvents 1.0 attributes around ``data``.
 
