@@ -45,6 +45,7 @@ async def test_an_unreachable_broker_is_one_line_at_start(caplog):
     await log.close()
 
 
+@pytest.mark.slow
 async def test_sends_wait_out_an_outage_longer_than_the_request_timeout_in_order_and_once(
     broker, name, caplog
 ):
@@ -75,6 +76,7 @@ async def test_sends_wait_out_an_outage_longer_than_the_request_timeout_in_order
     assert messages[1].startswith(f"kafka at {broker.bootstrap} is back after ")
 
 
+@pytest.mark.slow
 async def test_a_bounded_patience_gives_up_and_a_cancelled_send_ends(broker, name):
     async with KafkaLog(broker.bootstrap, settings=replace(QUICK, patience=1.0)) as log:
         await log.create_topics([TopicSpec(name)])
@@ -151,6 +153,7 @@ async def test_after_a_commit_of_unknown_outcome_the_id_is_opened_again(broker, 
     assert got in (["unknown", "known"], ["known"])
 
 
+@pytest.mark.slow
 async def test_a_transaction_that_outlives_its_timeout_is_aborted_and_its_producer_fenced(broker, name):
     async with KafkaLog(broker.bootstrap, settings=replace(QUICK, transaction_timeout=1.0)) as log:
         await log.create_topics([TopicSpec(name)])
