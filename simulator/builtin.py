@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any, Final
 
 from simulator.core.kinds import Kind, Scale, Strategy, View
 from simulator.core.typed import Types
 from simulator.strategies import crds, events, others, pods
+from simulator.types import load
 
 JSON = dict[str, Any]
 
-_FILE: Final = Path(__file__).parent / "types" / "types.json"
-TYPES: Final = Types(json.loads(_FILE.read_text(encoding="utf-8")) if _FILE.exists() else {})
+TYPES: Final = Types(load())
 
 _REPLICAS: Final = Scale(".spec.replicas", ".status.replicas")
 
@@ -32,7 +30,8 @@ def _kind(  # noqa: PLR0913 - the columns of the table below
     model: str = "",
     view: View | None = None,
 ) -> Kind:
-    type_name = model or f"V1{kind}"
+    package = group.partition(".")[0] if group else "core"
+    type_name = model or f"{package}/v1.{kind}"
     api_version = f"{group}/v1" if group else "v1"
     return Kind(
         group=group,
@@ -48,6 +47,7 @@ def _kind(  # noqa: PLR0913 - the columns of the table below
         decode=lambda body: TYPES.decode(type_name, api_version, kind, body),
         type_name=type_name,
         view=view,
+        fields=TYPES.fields,
     )
 
 
@@ -64,7 +64,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     _kind("", "persistentvolumeclaims", "PersistentVolumeClaim", "pvc", others.CLAIM, status=True),
     _kind("", "persistentvolumes", "PersistentVolume", "pv", others.VOLUME, namespaced=False, status=True),
     _kind("", "serviceaccounts", "ServiceAccount", "sa", others.SERVICEACCOUNT),
-    _kind("", "events", "Event", "ev", events.CORE, model="CoreV1Event"),
+    _kind("", "events", "Event", "ev", events.CORE),
     _kind("", "endpoints", "Endpoints", "ep", others.PLAIN),
     _kind("", "resourcequotas", "ResourceQuota", "quota", others.QUOTA, status=True),
     _kind("", "limitranges", "LimitRange", "limits", others.LIMITRANGE),
@@ -89,5 +89,5 @@ KINDS: Final[tuple[Kind, ...]] = (
     _kind(_ADMISSION, "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", "", others.MUTATING, namespaced=False),
     _kind(_ADMISSION, "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", "", others.VALIDATING, namespaced=False),
     _kind("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", "crd crds", crds.STRATEGY, namespaced=False, status=True),
-    _kind("events.k8s.io", "events", "Event", "ev", events.CORE, model="EventsV1Event", view=events.VIEW),
+    _kind("events.k8s.io", "events", "Event", "ev", events.CORE, view=events.VIEW),
 )

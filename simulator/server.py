@@ -137,9 +137,7 @@ def _request(*parts: Any) -> web.BaseRequest:
 
 
 def _metadata(meta: JSON) -> JSON:
-    decoded, _ = TYPES.decode("V1PartialObjectMetadata", "v1", "PartialObjectMetadata", {"metadata": meta})
-    found: JSON = decoded["metadata"]
-    return found
+    return TYPES.metadata(meta)
 
 
 def _manifests(directory: Path) -> list[JSON]:

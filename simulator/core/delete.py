@@ -6,7 +6,16 @@ from datetime import timedelta
 from typing import Any, Final
 
 from simulator.core import admission
-from simulator.core.errors import StatusError, bad_request, conflict, forbidden, not_found, success
+from simulator.core.errors import (
+    bad_request,
+    conflict,
+    forbidden,
+    invalid,
+    invalid_options,
+    not_found,
+    success,
+    unsupported,
+)
 from simulator.core.kinds import Kind
 from simulator.core.store import Entry
 from simulator.core.world import FOREGROUND, ORPHAN, Call, Steps, World
@@ -14,7 +23,7 @@ from simulator.core.world import FOREGROUND, ORPHAN, Call, Steps, World
 JSON = dict[str, Any]
 
 _IMMORTAL: Final = ("default", "kube-system", "kube-public")
-_POLICIES: Final = ("Orphan", "Background", "Foreground")
+_POLICIES: Final = ("Foreground", "Background", "Orphan", "nil")
 
 
 def delete(  # noqa: PLR0913 - the parts of one request
@@ -36,7 +45,7 @@ def delete(  # noqa: PLR0913 - the parts of one request
         return _answer(kind, current)
     if not waits:
         return _answer(kind, world.erase(kind, current))
-    marked = _marked(current.obj, finalizers, grace, call)
+    marked = _marked(kind, current.obj, finalizers, grace, call)
     if kind.storage == "namespaces":
         marked["status"] = {**marked.get("status", {}), "phase": "Terminating"}
     if marked == current.obj:
@@ -54,18 +63,13 @@ def _find(world: World, kind: Kind, namespace: str, name: str) -> Entry:
 def _check_options(options: JSON) -> None:
     policy = options.get("propagationPolicy")
     if policy is not None and options.get("orphanDependents") is not None:
-        raise _invalid_options("propagationPolicy: Invalid value: " f'"{policy}": orphanDependents and deletionPropagation cannot be both set')
+        raise invalid_options("DeleteOptions", invalid("propagationPolicy", policy, "orphanDependents and deletionPropagation cannot be both set"))
     if policy is not None and policy not in _POLICIES:
-        words = ", ".join(f'"{word}"' for word in ("Foreground", "Background", "Orphan"))
-        raise _invalid_options(f'propagationPolicy: Unsupported value: "{policy}": supported values: {words}')
+        raise invalid_options("DeleteOptions", unsupported("propagationPolicy", policy, _POLICIES))
     grace = options.get("gracePeriodSeconds")
     if grace is not None and (not isinstance(grace, int) or isinstance(grace, bool)):
-        raise bad_request("DeleteOptions: gracePeriodSeconds must be a number")
-
-
-def _invalid_options(words: str) -> StatusError:
-    message = f'DeleteOptions.meta.k8s.io "" is invalid: {words}'
-    return StatusError(422, "Invalid", message, {"group": "meta.k8s.io", "kind": "DeleteOptions"})
+        found = "string" if isinstance(grace, str) else "bool" if isinstance(grace, bool) else "object"
+        raise bad_request(f"json: cannot unmarshal {found} into Go struct field DeleteOptions.gracePeriodSeconds of type int64")
 
 
 def _preconditions(kind: Kind, current: Entry, options: JSON) -> None:
@@ -114,7 +118,7 @@ def _namespace_waits(kind: Kind, obj: JSON) -> bool:
     return kind.storage == "namespaces" and bool((obj.get("spec") or {}).get("finalizers"))
 
 
-def _marked(obj: JSON, finalizers: list[str], grace: int, call: Call) -> JSON:
+def _marked(kind: Kind, obj: JSON, finalizers: list[str], grace: int, call: Call) -> JSON:
     meta = dict(obj["metadata"])
     if finalizers:
         meta["finalizers"] = finalizers
@@ -128,7 +132,8 @@ def _marked(obj: JSON, finalizers: list[str], grace: int, call: Call) -> JSON:
     else:
         moment = call.now + timedelta(seconds=grace)
         meta["deletionTimestamp"] = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-        meta["deletionGracePeriodSeconds"] = grace
+        if kind.storage != "namespaces":
+            meta["deletionGracePeriodSeconds"] = grace
         if meta.get("generation"):
             meta["generation"] += 1
     return {**obj, "metadata": meta}

@@ -177,14 +177,32 @@ def method_not_allowed() -> StatusError:
     return StatusError(405, "MethodNotAllowed", message, {})
 
 
-def unsupported_media_type(accepted: Iterable[str]) -> StatusError:
-    """415: the body's content type is not known."""
+def unsupported_media_type(accepted: Iterable[str] = ()) -> StatusError:
+    """415: the body's content type is not known (without a list: not known as a patch)."""
     listed = ", ".join(accepted)
+    if not listed:
+        return StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     message = f"the body of the request was in an unknown format - accepted media types include: {listed}"
-    return StatusError(415, "UnsupportedMediaType", message, {})
+    return StatusError(415, "UnsupportedMediaType", message)
 
 
 def not_acceptable(accepted: Iterable[str]) -> StatusError:
     """406: none of the media types that the client accepts can be served."""
-    message = f"only the following media types are accepted: {', '.join(accepted)}"
+    message = f"406: Not Acceptable\n\nAvailable representations: {', '.join(accepted)}"
     return StatusError(406, "NotAcceptable", message, {})
+
+
+def no_resource() -> StatusError:
+    """404: nothing is served at a path of a known version."""
+    return StatusError(404, "NotFound", "the server could not find the requested resource", {})
+
+
+def internal(message: str) -> StatusError:
+    """500 as the server words errors that it did not classify: a message alone."""
+    return StatusError(500, "", message)
+
+
+def invalid_options(kind: str, cause: Cause) -> StatusError:
+    """422 for the options of a request (``ListOptions``, ``DeleteOptions`` …)."""
+    details = {"group": "meta.k8s.io", "kind": kind, "causes": [cause._asdict()]}
+    return StatusError(422, "Invalid", f'{kind}.meta.k8s.io "" is invalid: {cause.text()}', details)

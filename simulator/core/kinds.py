@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 from simulator.core.errors import Cause
+from simulator.types import Field
 
 JSON = dict[str, Any]
 
@@ -121,6 +122,7 @@ class Kind:
     singular_name: str = ""
     storage_version: str = ""
     selectable: tuple[str, ...] = ()
+    fields: Callable[[str], Mapping[str, Field]] = lambda name: {}
 
     @property
     def api_version(self) -> str:

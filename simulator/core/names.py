@@ -165,6 +165,6 @@ def immutable_metadata(new: JSON, old: JSON) -> list[Cause]:
         before = set(old["metadata"].get("finalizers") or ())
         added = [f for f in new["metadata"].get("finalizers") or () if f not in before]
         if added:
-            words = "no new finalizers can be added if the object is being deleted, found new finalizers " + repr(added)
+            words = "no new finalizers can be added if the object is being deleted, found new finalizers " + "[]string{" + ", ".join(f'"{name}"' for name in added) + "}"
             causes.append(Cause("FieldValueForbidden", f"Forbidden: {words}", "metadata.finalizers"))
     return causes

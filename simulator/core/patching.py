@@ -37,6 +37,8 @@ def patch(  # noqa: PLR0913 - the parts of one request
 ) -> Steps[tuple[Entry, bool]]:
     """Patch an object or its status. Returns the entry and whether it is new. Raises StatusError."""
     accepted = [JSON_PATCH, MERGE_PATCH, *([STRATEGIC_PATCH] if kind.builtin else []), APPLY_PATCH]
+    if media not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH):
+        raise unsupported_media_type()
     if media not in accepted:
         raise unsupported_media_type(accepted)
     if media == APPLY_PATCH:
@@ -80,7 +82,7 @@ def _patched(kind: Kind, current: Entry, media: str, read: Any, call: Call) -> J
     elif media == MERGE_PATCH:
         changed = merge.merge(source, read)
     else:
-        changed = strategic.merge(kind.type_name, source, read)
+        changed = strategic.merge(kind.fields, kind.type_name, source, read)
     if not isinstance(changed.get("metadata"), dict):
         raise bad_request("metadata must be an object")
     return decode(kind, changed, call, patched=True)

@@ -11,7 +11,17 @@ from typing import Any, NamedTuple
 import orjson
 
 from simulator.core import selectors
-from simulator.core.errors import CONTINUE_EXPIRED, StatusError, bad_request, expired, not_found
+from simulator.core.errors import (
+    CONTINUE_EXPIRED,
+    Cause,
+    StatusError,
+    bad_request,
+    expired,
+    forbidden_field,
+    invalid_options,
+    not_found,
+    unsupported,
+)
 from simulator.core.kinds import Kind
 from simulator.core.store import Accept, Entry, Expired, Page
 from simulator.core.world import World
@@ -44,7 +54,7 @@ def selection(kind: Kind, query: Mapping[str, str]) -> Selection:
     labels = selectors.parse_labels(query["labelSelector"]) if query.get("labelSelector") else None
     fields = None
     if query.get("fieldSelector"):
-        fields = selectors.parse_fields(query["fieldSelector"], kind.qualified, kind.api_version, kind.kind, kind.selectable)
+        fields = selectors.parse_fields(query["fieldSelector"], kind.qualified, kind.selectable)
     return Selection(labels if labels and labels.terms else None, fields if fields and fields.terms else None)
 
 
@@ -75,28 +85,27 @@ class ListOptions:
         options.check()
         return options
 
+    def _check_match(self) -> None:
+        field = "resourceVersionMatch"
+        cause: Cause | None = None
+        if not self.version:
+            cause = forbidden_field(field, "resourceVersionMatch is forbidden unless resourceVersion is provided")
+        elif self.token:
+            cause = forbidden_field(field, "resourceVersionMatch is forbidden when continue is provided")
+        elif self.match not in ("Exact", "NotOlderThan"):
+            cause = unsupported(field, self.match, ("Exact", "NotOlderThan", ""))
+        elif self.match == "Exact" and self.version == "0":
+            cause = forbidden_field(field, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
+        if cause is not None:
+            raise invalid_options("ListOptions", cause)
+
     def check(self) -> None:
         """Refuse combinations that have no meaning."""
         if self.match:
-            if not self.version:
-                raise _invalid("resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided", self.match)
-            if self.token:
-                raise _invalid("resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided", self.match)
-            if self.match not in ("Exact", "NotOlderThan"):
-                raise _invalid(f'resourceVersionMatch: Unsupported value: "{self.match}": supported values: "Exact", "NotOlderThan", ""', self.match)
-            if self.match == "Exact" and self.version == "0":
-                raise _invalid('resourceVersionMatch: Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"', self.match)
+            self._check_match()
         if self.version and not self.version.isdigit():
-            raise bad_request(f'Invalid value: "{self.version}": strconv.ParseUint: parsing "{self.version}": invalid syntax')
-
-
-def _invalid(words: str, _match: str) -> StatusError:
-    field, _, rest = words.partition(": ")
-    cause = {"reason": "FieldValueForbidden" if rest.startswith("Forb") else "FieldValueNotSupported", "message": rest, "field": field}
-    return StatusError(
-        422, "Invalid", f'ListOptions.meta.k8s.io "" is invalid: {words}',
-        {"group": "meta.k8s.io", "kind": "ListOptions", "causes": [cause]},
-    )
+            words = f'strconv.ParseUint: parsing "{self.version}": invalid syntax'
+            raise bad_request(f'invalid resource version: resourceVersion: Invalid value: "{self.version}": {words}')
 
 
 class Result(NamedTuple):
@@ -174,7 +183,7 @@ def _read_token(token: str) -> tuple[int, str]:
         read = orjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
         return int(read["rv"]), str(read["start"]).removesuffix("\0")
     except (ValueError, KeyError, TypeError, binascii.Error):
-        raise bad_request("continue key is not valid: illegal base64 data") from None
+        raise bad_request("invalid continue token: continue key is not valid: invalid character") from None
 
 
 def _metadata(page: Page) -> JSON:

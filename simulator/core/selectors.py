@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from simulator.core.errors import bad_request
+from simulator.core.errors import StatusError, bad_request
 
 JSON = dict[str, Any]
 
@@ -70,10 +70,16 @@ def parse_labels(text: str) -> LabelSelector:
     while at < len(text) and text[at:].strip():
         match = _TERM.match(text, at)
         if match is None or match.end() == at:
-            raise bad_request(f"unable to parse requirement: found '{text[at:].strip()}'")
+            raise _unreadable(text[at:])
         terms.append(_requirement(match))
         at = match.end()
     return LabelSelector(tuple(terms))
+
+
+def _unreadable(rest: str) -> StatusError:
+    if re.match(r"\s*\S+\s+(in|notin)\s*$", rest):
+        return bad_request("unable to parse requirement: found '' expected: '('")
+    return bad_request(f"unable to parse requirement: found '{rest.strip()}'")
 
 
 def _requirement(match: re.Match[str]) -> Requirement:
@@ -182,7 +188,7 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
 }
 
 
-def parse_fields(text: str, resource: str, api_version: str, kind: str, extra: tuple[str, ...] = ()) -> FieldSelector:
+def parse_fields(text: str, resource: str, extra: tuple[str, ...] = ()) -> FieldSelector:
     """Read ``a.b=c,d!=e`` for a resource. Raises StatusError 400 for a field that it cannot be selected by."""
     known = _COMMON | FIELDS.get(resource, {}) | {path.lstrip("."): "" for path in extra}
     terms: list[tuple[FieldTerm, Callable[[JSON], str]]] = []
@@ -194,7 +200,7 @@ def parse_fields(text: str, resource: str, api_version: str, kind: str, extra: t
             raise bad_request(f"invalid selector: '{text}'; can't understand '{part}'")
         path, op, value = match.groups()
         if path not in known:
-            raise _unknown_field(path, resource, api_version, kind, custom=bool(extra) or resource not in FIELDS)
+            raise _unknown_field(path, resource)
         terms.append((FieldTerm(path, value, op != "!="), _reader(resource, path, known[path])))
     return FieldSelector(tuple(terms))
 
@@ -208,14 +214,7 @@ def _reader(resource: str, path: str, default: str) -> Callable[[JSON], str]:
     return reader(path, default)
 
 
-def _unknown_field(path: str, resource: str, api_version: str, kind: str, *, custom: bool) -> Exception:
-    if resource in ("pods", "nodes", "namespaces", "secrets", "events"):
-        words = f"field label not supported: {path}"
-    elif custom:
-        words = f"field label not supported: {path}"
-    else:
-        words = f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"'
-    version = f"{api_version}, Kind={kind}"
-    if "/" not in api_version:
-        version = f"/{version}"
-    return bad_request(f'Unable to find "{version}" that match label selector "", field selector "{path}": {words}')
+def _unknown_field(path: str, resource: str) -> StatusError:
+    if resource in FIELDS:
+        return bad_request(f"field label not supported: {path}")
+    return bad_request(f'field label "{path}" not supported for {resource}')

@@ -1,124 +1,106 @@
 """Strategic merge patch: merge patch that knows which lists are sets and which are keyed.
 
-The published models do not tell merge keys, so :data:`KEYS` names them: the fields of the built-in types
-that carry ``patchStrategy: merge``. Every other list is replaced whole.
+The Go types' patch tags tell: a list with a merge key is merged element by element, a list with the strategy
+alone is a set of scalars, every other list is replaced. Directives: ``$patch`` (merge, replace, delete),
+``$retainKeys``, ``$setElementOrder/<list>``, ``$deleteFromPrimitiveList/<list>``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from simulator.core.errors import StatusError, bad_request
+from simulator.core.errors import internal
+from simulator.types import Field
 
 JSON = dict[str, Any]
+Fields = Callable[[str], Mapping[str, Field]]
 
-# JSON field → the key its list elements are merged by; "" is a set of scalars. A field name can mean
-# different types: "Type.field" is looked up first by the path-independent entries below.
-KEYS: Final[Mapping[str, str]] = {
-    "finalizers": "",
-    "ownerReferences": "uid",
-    "containers": "name",
-    "initContainers": "name",
-    "ephemeralContainers": "name",
-    "volumes": "name",
-    "imagePullSecrets": "name",
-    "hostAliases": "ip",
-    "topologySpreadConstraints": "topologyKey",
-    "schedulingGates": "name",
-    "resourceClaims": "name",
-    "env": "name",
-    "volumeMounts": "mountPath",
-    "volumeDevices": "devicePath",
-    "conditions": "type",
-    "podIPs": "ip",
-    "hostIPs": "ip",
-    "addresses": "type",
-    "taints": "key",
-    "podCIDRs": "",
-    "secrets": "name",
-    "webhooks": "name",
-}
-_PORTS: Final = {"containers": "containerPort", "initContainers": "containerPort", "spec": "port"}
-_RETAINED: Final = frozenset({"strategy", "updateStrategy", "volumes"})
 _ORDER: Final = "$setElementOrder/"
 _DELETE_SCALARS: Final = "$deleteFromPrimitiveList/"
+_ANY: Final = Field("any", 0)
 
 
-def merge(_type_name: str, target: JSON, patch: JSON) -> JSON:
-    """Return the target with a strategic merge patch applied. Raises StatusError 400, 422, 500."""
-    return _map(target, patch, "")
+def merge(fields: Fields, type_name: str, target: JSON, patch: JSON) -> JSON:
+    """Return the target with a strategic merge patch applied. Raises StatusError 400 or 500."""
+    return _Merge(fields).object(type_name, target, patch)
 
 
-def _map(target: JSON, patch: JSON, where: str) -> JSON:
-    directive = patch.get("$patch")
-    if directive == "replace":
-        return {key: _plain(value) for key, value in patch.items() if key != "$patch"}
-    if directive == "delete":
-        return {}
-    if directive not in (None, "merge"):
-        raise StatusError(500, "InternalError", f"Internal error occurred: unknown patch type: {directive}")
+class _Merge:
+    """A merge of one object; ``fields`` tells the fields of a type."""
+
+    def __init__(self, fields: Fields) -> None:
+        self._fields = fields
+
+    def object(self, type_name: str, target: JSON, patch: JSON) -> JSON:
+        """Return an object with a patch of it applied."""
+        directive = patch.get("$patch")
+        if directive == "replace":
+            return {key: _plain(value) for key, value in patch.items() if key != "$patch"}
+        if directive == "delete":
+            return {}
+        if directive not in (None, "merge"):
+            raise internal(f"unknown patch type: {directive} in map: {go_map(patch)}")
+        out = _prepared(target, patch)
+        known = self._fields(type_name) if "." in type_name else {}
+        for key, value in patch.items():
+            if key.startswith("$"):
+                continue
+            field = known.get(key, _ANY)
+            held = out.get(key)
+            if value is None:
+                out.pop(key, None)
+            elif isinstance(value, dict):
+                inner = field.inner if not field.type.startswith("map[") else ""
+                out[key] = self.object(inner, held if isinstance(held, dict) else {}, value)
+            elif isinstance(value, list):
+                out[key] = self._list(field, held, value, patch.get(_ORDER + key))
+            else:
+                out[key] = value
+        for key, order in patch.items():  # an order may come without a change of the list itself
+            name = key.removeprefix(_ORDER)
+            if key.startswith(_ORDER) and name not in patch and isinstance(out.get(name), list):
+                out[name] = _ordered(out[name], order, known.get(name, _ANY).merge)
+        return out
+
+    def _list(self, field: Field, held: Any, patch: list[Any], order: list[Any] | None) -> list[Any]:  # noqa: ANN401
+        current: list[Any] = held if isinstance(held, list) else []
+        if any(isinstance(one, dict) and one.get("$patch") == "replace" for one in patch):
+            return [_plain(one) for one in patch if not (isinstance(one, dict) and one.get("$patch") == "replace")]
+        if field.merge is None:
+            return [_plain(one) for one in patch]
+        if field.merge == "":
+            merged = [*current, *(one for one in patch if one not in current)]
+        else:
+            merged = self._keyed(field, field.merge, current, patch)
+        return _ordered(merged, order, field.merge) if order else merged
+
+    def _keyed(self, field: Field, merge_key: str, current: list[Any], patch: list[Any]) -> list[Any]:
+        out = list(current)
+        for one in patch:
+            if not isinstance(one, dict) or merge_key not in one:
+                raise internal(f"map: {go_map(one)} does not contain declared merge key: {merge_key}")
+            at = next((i for i, have in enumerate(out) if have.get(merge_key) == one[merge_key]), None)
+            if one.get("$patch") == "delete":
+                out = [have for have in out if have.get(merge_key) != one[merge_key]]
+            elif at is None:
+                out.append(self.object(field.inner, {}, one))
+            else:
+                out[at] = self.object(field.inner, out[at], one)
+        return out
+
+
+def _prepared(target: JSON, patch: JSON) -> JSON:
+    """Return a shallow copy without what ``$retainKeys`` and ``$deleteFromPrimitiveList`` take away."""
     out = dict(target)
     retained = patch.get("$retainKeys")
     if retained is not None:
         out = {key: value for key, value in out.items() if key in retained}
     for key, value in patch.items():
-        if key.startswith(_DELETE_SCALARS):
-            field = key.removeprefix(_DELETE_SCALARS)
-            if isinstance(out.get(field), list):
-                out[field] = [one for one in out[field] if one not in value]
-    for key, value in patch.items():
-        if key.startswith("$"):
-            continue
-        if value is None:
-            out.pop(key, None)
-        elif isinstance(value, dict):
-            held = out.get(key)
-            out[key] = _map(held, value, key) if isinstance(held, dict) else _plain(_map({}, value, key))
-        elif isinstance(value, list):
-            out[key] = _list(out.get(key), value, key, where, patch.get(_ORDER + key))
-        else:
-            out[key] = value
-    for key, value in patch.items():  # an order may come without a change of the list itself
-        field = key.removeprefix(_ORDER)
-        if key.startswith(_ORDER) and field not in patch and isinstance(out.get(field), list):
-            merge_key = _merge_key(field, where)
-            out[field] = _ordered(out[field], value, merge_key)
+        name = key.removeprefix(_DELETE_SCALARS)
+        if key.startswith(_DELETE_SCALARS) and isinstance(out.get(name), list):
+            out[name] = [one for one in out[name] if one not in value]
     return out
-
-
-def _merge_key(field: str, where: str) -> str | None:
-    """Return the merge key of a list, "" for a set of scalars, None for a list that is replaced."""
-    if field == "ports":
-        return _PORTS.get(where)
-    if field == "tolerations":
-        return None
-    return KEYS.get(field)
-
-
-def _list(held: Any, patch: list[Any], field: str, where: str, order: list[Any] | None) -> list[Any]:  # noqa: ANN401
-    merge_key = _merge_key(field, where)
-    current: list[Any] = held if isinstance(held, list) else []
-    if any(isinstance(one, dict) and one.get("$patch") == "replace" for one in patch):
-        return [_plain(one) for one in patch if not (isinstance(one, dict) and one.get("$patch") == "replace")]
-    if merge_key is None:
-        return [_plain(one) for one in patch]
-    if merge_key == "":
-        merged = [*current, *(one for one in patch if one not in current)]
-        return _ordered(merged, order, "") if order else merged
-    out = list(current)
-    for one in patch:
-        if not isinstance(one, dict) or merge_key not in one:
-            raise bad_request(f"map: {one} does not contain declared merge key: {merge_key}")
-        at = next((i for i, have in enumerate(out) if have.get(merge_key) == one[merge_key]), None)
-        if one.get("$patch") == "delete":
-            if at is not None:
-                del out[at]
-        elif at is None:
-            out.append(_plain(_map({}, one, field)))
-        else:
-            out[at] = _map(out[at], one, field)
-    return _ordered(out, order, merge_key) if order else out
 
 
 def _ordered(items: list[Any], order: list[Any], merge_key: str | None) -> list[Any]:
@@ -133,6 +115,15 @@ def _ordered(items: list[Any], order: list[Any], merge_key: str | None) -> list[
     for one in items:
         out.append(next(named) if mark(one) in wanted else one)
     return out
+
+
+def go_map(value: Any) -> str:  # noqa: ANN401
+    """Write a value as Go prints it."""
+    if isinstance(value, dict):
+        return "map[" + " ".join(f"{key}:{go_map(one)}" for key, one in sorted(value.items())) + "]"
+    if isinstance(value, list):
+        return "[" + " ".join(go_map(one) for one in value) + "]"
+    return "<nil>" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401

@@ -10,6 +10,7 @@ from simulator.core.errors import (
     StatusError,
     bad_request,
     conflict,
+    internal,
     invalid,
     invalid_object,
     required,
@@ -20,7 +21,7 @@ from simulator.core.kinds import Kind
 from simulator.core.read import get
 from simulator.core.store import Entry
 from simulator.core.world import Call, Steps, World
-from simulator.core.write import replace
+from simulator.core.write import replace, uid_mismatch
 
 JSON = dict[str, Any]
 
@@ -31,17 +32,16 @@ def bind(world: World, kind: Kind, namespace: str, name: str, body: Any, call: C
         raise bad_request("a binding must be an object")
     meta = body.get("metadata") or {}
     if meta.get("name") and name != meta["name"]:
-        raise bad_request(f"the name of the object ({meta['name']}) does not match the name on the URL ({name})")
+        raise bad_request("name in URL does not match name in Binding object")
     target = body.get("target") or {}
-    _check_target(name, target)
+    _check_target(target)
     yield from admission.validate(world, kind, "CREATE", body, None, call, "binding")
     current = get(world, kind, namespace, name)
     pod = current.obj
     held = pod["metadata"]
     subject = "pods/binding"
     if meta.get("uid") and meta["uid"] != held["uid"]:
-        why = f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {held['uid']}"
-        raise conflict(kind, name, why, subject=subject)
+        raise uid_mismatch(kind, current, meta["uid"])
     if held.get("deletionTimestamp"):
         raise conflict(kind, name, f"pod {name} is being deleted, cannot be assigned to a host", subject=subject)
     if pod["spec"].get("nodeName"):
@@ -54,14 +54,16 @@ def bind(world: World, kind: Kind, namespace: str, name: str, body: Any, call: C
     return success(code=201)
 
 
-def _check_target(name: str, target: JSON) -> None:
+def _check_target(target: JSON) -> None:
     causes = []
     if target.get("kind", "Node") not in ("Node", ""):
         causes.append(unsupported("target.kind", target["kind"], ("Node", "<empty>")))
     if not target.get("name"):
         causes.append(required("target.name"))
+    if len(causes) == 1:
+        raise internal(causes[0].text())
     if causes:
-        raise invalid_object(Kind("", "v1", "bindings", "Binding"), name, causes)
+        raise internal("[" + ", ".join(cause.text() for cause in causes) + "]")
 
 
 def _bound(pod: JSON, node: str, binding: JSON, call: Call) -> JSON:
@@ -69,13 +71,11 @@ def _bound(pod: JSON, node: str, binding: JSON, call: Call) -> JSON:
     for part in ("annotations", "labels"):
         if binding.get(part):
             meta[part] = {**(meta.get(part) or {}), **binding[part]}
-    meta["generation"] = meta.get("generation", 0) + 1
     condition = {
         "type": "PodScheduled",
         "status": "True",
         "lastProbeTime": None,
         "lastTransitionTime": call.stamp,
-        "observedGeneration": meta["generation"],
     }
     others = [c for c in pod["status"].get("conditions") or () if c["type"] != "PodScheduled"]
     status = pod["status"] | {"conditions": [*others, condition]}

@@ -1,48 +1,28 @@
-"""Decoding of built-in kinds as typed values: unknown fields fall away, wrong types are refused.
+"""Decoding of built-in kinds as typed values: as Go reads them into structs and writes them again.
 
-Equivalent to Go's decoding into structs and encoding them again, as far as a client can see it: null and
-empty values that Go omits are dropped, quantities come out in canonical form. Which zero values are kept
-depends on pointers in the Go types, which no published schema tells; :data:`OMITTED_ZEROS` and
-:data:`KEPT_EMPTY` name the exceptions.
+Unknown fields fall away, wrong types are refused, zero values that Go omits are dropped and those that it
+writes appear (``status: {}``, ``creationTimestamp: null``), quantities come out in canonical form.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
 
 from shared.api.quantity import Quantity
 from simulator.core.errors import StatusError, bad_request
+from simulator.types import Field, Structs, flat
 
 JSON = dict[str, Any]
 Coder = Callable[[Any], Any]
 
-OMITTED_ZEROS: Final = frozenset(
-    "hostNetwork hostPID hostIPC readOnly stdin stdinOnce tty unschedulable publishNotReadyAddresses paused "
-    "hostPort initialDelaySeconds minReadySeconds nodePort observedGeneration readyReplicas availableReplicas "
-    "updatedReplicas unavailableReplicas fullyLabeledReplicas healthCheckNodePort active succeeded failed".split()
-)
-KEPT_EMPTY: Final = frozenset(
-    "storageClassName ingressClassName containers verbs".split()
-)
-QUANTITY_MAPS: Final = frozenset(
-    "limits requests capacity allocatable hard used overhead min max default defaultRequest "
-    "maxLimitRequestRatio allocatedResources".split()
-)
-QUANTITIES: Final = frozenset({"sizeLimit", "divisor"})
-_GO: Final = {"str": "string", "int": "int32", "bool": "bool", "float": "float64"}
-_DATE: Final = re.compile(
-    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?P<fraction>\.\d+)?(?P<zone>Z|[+-]\d\d:\d\d)"
-)
-
-
-class _Drop:
-    """The mark of a value that is left out."""
-
-
-DROP: Final = _Drop()
+_PYTHON: Final[dict[str, type]] = {"string": str, "int32": int, "int64": int, "bool": bool, "float64": float}
+_ZERO: Final[dict[str, Any]] = {"string": "", "int32": 0, "int64": 0, "bool": False, "float64": 0, "quantity": "0", "intorstring": 0}
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?P<fraction>\.\d+)?(?P<zone>Z|[+-]\d\d:\d\d)")
+_MISSING: Final = object()
 
 
 class WrongType(Exception):  # noqa: N818 - internal, becomes a 400
@@ -70,13 +50,15 @@ def _json_type(value: object) -> str:
             return "object"
 
 
-def _scalar(python: type, go: str, *, keep_empty: bool) -> Coder:
+def _scalar(type_: str) -> Coder:
+    python = _PYTHON[type_]
+
     def code(value: Any) -> Any:  # noqa: ANN401
-        if type(value) is python:
-            return value if value or keep_empty else DROP
-        if python is float and type(value) is int:
+        if type(value) is python or (python is float and type(value) is int):
             return value
-        raise WrongType(_json_type(value), go)
+        if python is int and type(value) is float:
+            raise WrongType(f"number {value}", type_)
+        raise WrongType(_json_type(value), type_)
 
     return code
 
@@ -94,66 +76,75 @@ def _quantity(value: Any) -> Any:  # noqa: ANN401
         raise WrongType("quantity", str(value)) from None
 
 
-def _time(micro: bool) -> Coder:  # noqa: FBT001
-    def code(value: Any) -> Any:  # noqa: ANN401
-        if type(value) is not str:
-            raise WrongType(_json_type(value), "string")
-        match = _DATE.fullmatch(value)
-        if match is None:
-            raise WrongType("time", value)
-        return value if micro or (match["zone"] == "Z" and not match["fraction"]) else _utc(value)
+def _time(value: Any) -> Any:  # noqa: ANN401
+    if type(value) is not str:
+        raise WrongType("time", f"{_json_type(value)}")
+    match = _DATE.fullmatch(value)
+    if match is None:
+        raise WrongType("time", value)
+    if match["zone"] == "Z" and not match["fraction"]:
+        return value
+    return datetime.fromisoformat(value).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    return code
 
-
-def _utc(text: str) -> str:
-    from datetime import UTC, datetime  # noqa: PLC0415
-
-    moment = datetime.fromisoformat(text).astimezone(UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+def _micro_time(value: Any) -> Any:  # noqa: ANN401
+    if type(value) is not str or _DATE.fullmatch(value) is None:
+        raise WrongType("time", str(value))
+    return datetime.fromisoformat(value).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _any(value: Any) -> Any:  # noqa: ANN401
     return value
 
 
-def _list(item: Coder, go: str) -> Coder:
+_SPECIAL: Final[dict[str, Coder]] = {
+    "quantity": _quantity,
+    "time": _time,
+    "microtime": _micro_time,
+    "intorstring": _any,
+    "any": _any,
+    "bytes": _scalar("string"),
+}
+
+
+def _list(item: Coder, go: str, zero: Any) -> Coder:  # noqa: ANN401
     def code(value: Any) -> Any:  # noqa: ANN401
         if type(value) is not list:
             raise WrongType(_json_type(value), go)
-        if not value:
-            return DROP
-        out = []
-        for one in value:
-            coded = item(one) if one is not None else {}
-            out.append("" if coded is DROP else coded)
-        return out
+        return [item(one) if one is not None else zero for one in value]
 
     return code
 
 
-def _map(item: Coder, go: str) -> Coder:
+def _map(item: Coder, go: str, zero: Any) -> Coder:  # noqa: ANN401
     def code(value: Any) -> Any:  # noqa: ANN401
         if type(value) is not dict:
             raise WrongType(_json_type(value), go)
-        if not value:
-            return DROP
-        out: JSON = {}
-        for key, one in value.items():
-            coded = item(one) if one is not None else ""
-            out[key] = "" if coded is DROP else coded
-        return out
+        return {key: item(one) if one is not None else zero for key, one in value.items()}
 
     return code
+
+
+def go_name(type_: str) -> str:
+    """Write a type as Go's error messages do: ``[]v1.Container``."""
+    return re.sub(r"\w+/(v\d\w*\.)", r"\1", type_).replace("quantity", "resource.Quantity")
 
 
 class Types:
     """Compiled coders of all structs; compiled on first use."""
 
-    def __init__(self, types: Mapping[str, Mapping[str, str]]) -> None:
-        self.types = types
+    def __init__(self, structs: Structs) -> None:
+        self.structs = structs
+        self._flat: dict[str, dict[str, Field]] = {}
         self._coders: dict[str, Coder] = {}
         self._unknown = False
+
+    def fields(self, name: str) -> dict[str, Field]:
+        """Return the JSON fields of a struct, embedded ones among them."""
+        found = self._flat.get(name)
+        if found is None:
+            found = self._flat[name] = flat(self.structs, name)
+        return found
 
     def decode(self, type_name: str, api_version: str, kind: str, body: JSON) -> tuple[JSON, list[str]]:
         """Return a private typed copy and the paths of unknown fields. Raises StatusError 400."""
@@ -164,98 +155,114 @@ class Types:
         except WrongType as error:
             raise _refusal(error, api_version, kind) from None
         unknown = self.unknown_fields(type_name, body) if self._unknown else []
-        ordered: JSON = {"kind": kind, "apiVersion": api_version}
         obj.pop("kind", None)
         obj.pop("apiVersion", None)
-        ordered["metadata"] = obj.pop("metadata", None) or {}
-        ordered.update(obj)
-        return ordered, unknown
+        return {"kind": kind, "apiVersion": api_version, "metadata": obj.pop("metadata"), **obj}, unknown
 
-    def unknown_fields(self, type_name: str, value: Any, path: str = "") -> list[str]:  # noqa: ANN401
+    def metadata(self, meta: JSON) -> JSON:
+        """Return a private typed copy of metadata. Raises StatusError 400."""
+        try:
+            decoded: JSON = self._struct("meta/v1.ObjectMeta")(meta)
+        except WrongType as error:
+            error.path.append("metadata")
+            raise _refusal(error, "v1", "ObjectMeta") from None
+        return decoded
+
+    def unknown_fields(self, type_: str, value: Any, path: str = "") -> list[str]:  # noqa: ANN401
         """Return the paths of all fields that the type does not have."""
-        if isinstance(value, list):
-            inner = type_name.removeprefix("list[").removesuffix("]")
-            return [p for at, one in enumerate(value) for p in self.unknown_fields(inner, one, f"{path}[{at}]")]
-        if type_name.startswith("map[") and isinstance(value, dict):
-            inner = type_name.removeprefix("map[").removesuffix("]")
-            return [p for key, one in value.items() for p in self.unknown_fields(inner, one, f"{path}.{key}")]
-        if type_name not in self.types or not isinstance(value, dict):
+        type_ = type_.removeprefix("*")
+        if type_.startswith("[]") and isinstance(value, list):
+            return [p for at, one in enumerate(value) for p in self.unknown_fields(type_[2:], one, f"{path}[{at}]")]
+        if type_.startswith("map[string]") and isinstance(value, dict):
+            return [p for key, one in value.items() for p in self.unknown_fields(type_[11:], one, f"{path}.{key}")]
+        if type_ not in self.structs or not isinstance(value, dict):
             return []
         found: list[str] = []
+        fields = self.fields(type_)
         for key, one in value.items():
             below = f"{path}.{key}" if path else key
-            field_type = self.types[type_name].get(key)
-            if field_type is None:
-                found.append(below)
+            if key in fields:
+                found += self.unknown_fields(fields[key].type, one, below)
             else:
-                found += self.unknown_fields(field_type, one, below)
+                found.append(below)
         return found
 
     def _struct(self, name: str) -> Coder:
         found = self._coders.get(name)
         if found is not None:
             return found
-        fields: dict[str, Coder] = {}
+        plan: dict[str, tuple[Coder, Any]] = {}
+        absent: list[tuple[str, Coder | None, Any]] = []
 
         def code(value: Any) -> Any:  # noqa: ANN401
             if type(value) is not dict:
-                raise WrongType(_json_type(value), f"v1.{name.removeprefix('V1')}")
+                raise WrongType(_json_type(value), go_name(name))
             out: JSON = {}
             for key, one in value.items():
-                coder = fields.get(key)
-                if coder is None:
+                step = plan.get(key)
+                if step is None:
                     self._unknown = True
                     continue
                 if one is None:
                     continue
                 try:
-                    coded = coder(one)
+                    coded = step[0](one)
                 except WrongType as error:
                     error.path.append(key)
-                    error.struct = name
+                    error.struct = error.struct or name
                     raise
-                if coded is not DROP:
+                if coded != step[1]:
                     out[key] = coded
+            for key, maker, zero in absent:
+                if key not in out:
+                    out[key] = maker({}) if maker is not None else zero
             return out
 
-        self._coders[name] = code  # before the fields: schemas may refer to themselves
-        for field, type_ in self.types[name].items():
-            fields[field] = self._field(field, type_)
+        self._coders[name] = code  # before the fields: types may refer to themselves
+        for key, field in self.fields(name).items():
+            plan[key] = (self._coder(field.type), self._dropped(field))
+            if (zero := self._zero(field)) is not None:
+                absent.append((key, *zero))
         return code
 
-    def _field(self, field: str, type_: str) -> Coder:
-        if type_ == "map[str]" and field in QUANTITY_MAPS:
-            return _map(_quantity, "v1.ResourceList")
-        if field in QUANTITIES:
-            return _quantity
-        if type_.startswith("list["):
-            inner = type_[5:-1]
-            go = f"[]v1.{inner.removeprefix('V1')}" if inner.startswith("V1") else f"[]{_GO.get(inner, inner)}"
-            listed = _list(self._item(field, inner), go)
-            return (lambda value: [] if value == [] else listed(value)) if field in KEPT_EMPTY else listed
-        if type_.startswith("map["):
-            inner = type_[4:-1]
-            return _map(self._item(field, inner), f"map[string]{_GO.get(inner, inner)}")
-        return self._item(field, type_)
+    def _dropped(self, field: Field) -> Any:  # noqa: ANN401
+        """Return the value that is not written, or a mark that nothing equals."""
+        if not field.omitempty and not field.omitzero:
+            return _MISSING
+        if field.type.startswith("[]"):
+            return []
+        if field.type.startswith("map["):
+            return {}
+        if field.type == "bytes":
+            return ""
+        return _ZERO.get(field.type, _MISSING) if field.type in _PYTHON else _MISSING
 
-    def _item(self, field: str, type_: str) -> Coder:
-        match type_:
-            case "str":
-                return _scalar(str, "string", keep_empty=field in KEPT_EMPTY)
-            case "int":
-                return _scalar(int, "int32", keep_empty=field not in OMITTED_ZEROS)
-            case "bool":
-                return _scalar(bool, "bool", keep_empty=field not in OMITTED_ZEROS)
-            case "float":
-                return _scalar(float, "float64", keep_empty=True)
-            case "datetime":
-                return _time(field in ("acquireTime", "renewTime", "eventTime", "lastObservedTime"))
-            case _ if type_.startswith("list["):
-                return _list(self._item(field, type_[5:-1]), "[]string")
-            case _ if type_ in self.types:
-                return self._struct(type_)
-            case _:
-                return _any
+    def _zero(self, field: Field) -> tuple[Coder | None, Any] | None:
+        """Return how an absent field is written: by a maker or as a value. None: not at all."""
+        type_ = field.type
+        if field.inner in self.structs and type_ == field.inner:
+            return None if field.omitzero else (self._struct(type_), None)
+        if type_ in ("time", "microtime", "any"):
+            return None if field.omitzero or (type_ == "any" and field.omitempty) else (None, None)
+        if type_ in ("quantity", "intorstring"):
+            return None if field.omitzero else (None, _ZERO[type_])
+        if field.omitempty:
+            return None
+        return (None, _ZERO.get(type_))
+
+    def _coder(self, type_: str) -> Coder:
+        if type_.startswith("*"):
+            return self._coder(type_[1:])
+        for prefix, maker in (("[]", _list), ("map[string]", _map)):
+            if type_.startswith(prefix):
+                inner = type_[len(prefix) :]
+                zero: Any = {} if inner in self.structs else _ZERO.get(inner)
+                return maker(self._coder(inner), go_name(type_), zero)
+        if type_ in _PYTHON:
+            return _scalar(type_)
+        if type_ in self.structs:
+            return self._struct(type_)
+        return _SPECIAL[type_]
 
 
 def _refusal(error: WrongType, api_version: str, kind: str) -> StatusError:
@@ -263,16 +270,12 @@ def _refusal(error: WrongType, api_version: str, kind: str) -> StatusError:
     version = api_version.rpartition("/")[2]
     prefix = f'{kind} in version "{version}" cannot be handled as a {kind}: '
     if error.found == "quantity":
-        words = (
-            "quantities must match the regular expression "
-            r"'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-        )
-        return bad_request(prefix + words)
+        pattern = r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
+        return bad_request(f"{prefix}quantities must match the regular expression '{pattern}'")
     if error.found == "time":
-        return bad_request(
-            prefix + f'parsing time "{error.wanted}" as "2006-01-02T15:04:05Z07:00": cannot parse "{error.wanted}" as "2006"'
-        )
-    struct = error.struct.removeprefix("V1").removeprefix("Core")
+        words = f'parsing time "{error.wanted}" as "2006-01-02T15:04:05Z07:00": cannot parse "{error.wanted}" as "2006"'
+        return bad_request(prefix + words)
+    struct = error.struct.rpartition(".")[2]
     return bad_request(
-        prefix + f"json: cannot unmarshal {error.found} into Go struct field {struct}.{path} of type {error.wanted}"
+        f"{prefix}json: cannot unmarshal {error.found} into Go struct field {struct}.{path} of type {error.wanted}"
     )

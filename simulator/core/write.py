@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Final
 
+import orjson
+
 from simulator.core import admission, managed, names
 from simulator.core.errors import (
     Cause,
@@ -13,6 +15,7 @@ from simulator.core.errors import (
     bad_request,
     conflict,
     forbidden,
+    internal,
     invalid,
     invalid_object,
     not_found,
@@ -49,24 +52,33 @@ def decode(kind: Kind, body: Any, call: Call, *, patched: bool = False) -> JSON:
 
 
 def _compact(body: JSON) -> str:
-    import orjson  # noqa: PLC0415
-
     return orjson.dumps(body).decode()
 
 
 def _not_an_object(kind: Kind, body: object) -> str:
+    text = orjson.dumps(body)
     found = {list: "array", str: "string", int: "number", float: "number", bool: "bool"}.get(type(body), "null")
-    return f"couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+    words = (
+        f"json: cannot unmarshal {found} into Go value of type struct "
+        r'{ APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+    )
+    return f"the object provided is unrecognized (must be of type {kind.kind}): couldn't get version/kind; json parse error: {words} ({text[:32].hex()})"
 
 
 def _other_kind(kind: Kind, found: str, version: str) -> StatusError:
     group_version = kind.api_version
-    if not kind.builtin or version != group_version:
-        return bad_request(f"the API version in the data ({version}) does not match the expected API version ({group_version})") if version != group_version else bad_request(
-            f"the kind in the data ({found}) does not match the expected kind ({kind.kind})"
-        )
-    short = kind.version
-    return bad_request(f'{found} in version "{short}" cannot be handled as a {kind.kind}: converting ({short}.{found}) to ({short}.{kind.kind}): unknown conversion')
+    if not kind.builtin:
+        if version != group_version:
+            return bad_request(
+                f"the API version in the data ({version}) does not match the expected API version ({group_version})"
+            )
+        return bad_request(f"the kind in the data ({found}) does not match the expected kind ({kind.kind})")
+    short = version.rpartition("/")[2]
+    internal_name = f"{kind.group.partition('.')[0] or 'core'}.{kind.kind}"
+    return bad_request(
+        f'{found} in version "{short}" cannot be handled as a {kind.kind}: '
+        f"converting ({short}.{found}) to ({internal_name}): unknown conversion"
+    )
 
 
 def place(kind: Kind, obj: JSON, namespace: str) -> None:
@@ -108,8 +120,7 @@ def create(world: World, kind: Kind, namespace: str, body: Any, call: Call) -> S
 
 
 def _create_with_version() -> StatusError:
-    message = "resourceVersion should not be set on objects to be created"
-    return StatusError(500, "", message)
+    return internal("resourceVersion should not be set on objects to be created")
 
 
 def check_namespace(world: World, kind: Kind, namespace: str, name: str) -> None:
@@ -246,19 +257,27 @@ def _check_version(kind: Kind, obj: JSON, current: Entry) -> None:
     meta, held = obj["metadata"], current.obj["metadata"]
     version = meta.get("resourceVersion", "")
     if meta.get("uid") and meta["uid"] != held["uid"]:
-        why = f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {held['uid']}"
-        raise conflict(kind, current.name, why)
+        raise uid_mismatch(kind, current, meta["uid"])
     if not version:
         if not kind.strategy.unconditional_update:
             cause = invalid("metadata.resourceVersion", 0, "must be specified for an update")
             raise invalid_object(kind, current.name, [cause])
         return
     if not version.isdigit():
-        raise invalid_object(
-            kind, current.name, [invalid("metadata.resourceVersion", version, f'strconv.ParseUint: parsing "{version}": invalid syntax')]
-        )
+        raise internal(f'strconv.ParseUint: parsing "{version}": invalid syntax')
     if version != "0" and int(version) != current.rv:
         raise conflict(kind, current.name)
+
+
+def uid_mismatch(kind: Kind, current: Entry, wanted: str) -> StatusError:
+    """Return the conflict of a write that names another UID, as the storage words it."""
+    place_ = f"{current.namespace}/{current.name}" if current.namespace else current.name
+    why = (
+        f"StorageError: invalid object, Code: 4, Key: /registry/{kind.plural}/{place_}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, "
+        f"UID in object meta: {current.obj['metadata']['uid']}"
+    )
+    return conflict(kind, current.name, why)
 
 
 def _carry_metadata(kind: Kind, obj: JSON, old: JSON) -> None:

@@ -43,13 +43,13 @@ def _validate(obj: JSON) -> list[Cause]:
 
 def _prepare(obj: JSON) -> None:
     obj["metadata"]["generation"] = 1
-    stored = [v["name"] for v in obj["spec"].get("versions", ()) if v.get("storage")]
+    stored = [v["name"] for v in obj["spec"].get("versions") or () if v.get("storage")]
     obj["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored}
 
 
 def _keep_status(new: JSON, old: JSON) -> None:
     status = old["status"]
-    stored = [v["name"] for v in new["spec"].get("versions", ()) if v.get("storage")]
+    stored = [v["name"] for v in new["spec"].get("versions") or () if v.get("storage")]
     new["status"] = status | {"storedVersions": list(dict.fromkeys([*status.get("storedVersions", ()), *stored]))}
 
 

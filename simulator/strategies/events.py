@@ -31,15 +31,6 @@ def _into(obj: JSON) -> JSON:
     return {_BACK.get(key, key): value for key, value in obj.items()} | {"apiVersion": "v1"}
 
 
-def _default(obj: JSON) -> None:
-    obj.setdefault("involvedObject", {})
-    obj.setdefault("source", {})
-    for name in ("firstTimestamp", "lastTimestamp", "eventTime"):
-        obj.setdefault(name, None)
-    for name in ("reportingComponent", "reportingInstance"):
-        obj.setdefault(name, "")
-
-
 def _validate(obj: JSON) -> list[Cause]:
     namespace = obj["involvedObject"].get("namespace", "")
     own = obj["metadata"].get("namespace", "")
@@ -48,5 +39,5 @@ def _validate(obj: JSON) -> list[Cause]:
     return []
 
 
-CORE: Final = Strategy(default=_default, validate=_validate, create_on_update=True)
+CORE: Final = Strategy(validate=_validate, create_on_update=True)
 VIEW: Final = View("events", _out, _into)

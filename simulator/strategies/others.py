@@ -38,6 +38,16 @@ def _first_generation(obj: JSON) -> None:
     obj["status"] = {}
 
 
+def _first_replicas(obj: JSON) -> None:
+    obj["metadata"]["generation"] = 1
+    obj["status"] = {"replicas": 0}
+
+
+def _first_ingress(obj: JSON) -> None:
+    obj["metadata"]["generation"] = 1
+    obj["status"] = {"loadBalancer": {}}
+
+
 PLAIN: Final = Strategy()
 WITH_STATUS: Final = Strategy(prepare_create=_no_status, prepare_update=_keep_status, prepare_status=_only_status)
 VERSIONED: Final = Strategy(
@@ -69,9 +79,8 @@ NAMESPACE: Final = Strategy(
 
 
 def _default_node(obj: JSON) -> None:
-    status = obj.get("status")
-    obj.setdefault("spec", {})
-    if status and "capacity" in status:
+    status = obj["status"]
+    if "capacity" in status:
         status.setdefault("allocatable", dict(status["capacity"]))
 
 
@@ -79,16 +88,6 @@ def _node_update(new: JSON, old: JSON) -> None:
     new["status"] = old["status"]
     if "podCIDR" not in new["spec"] and "podCIDR" in old["spec"]:
         new["spec"] |= {k: old["spec"][k] for k in ("podCIDR", "podCIDRs") if k in old["spec"]}
-
-
-def _new_node(obj: JSON) -> None:
-    status = obj.setdefault("status", {})
-    status.setdefault("daemonEndpoints", {"kubeletEndpoint": {"Port": 0}})
-    blank = dict.fromkeys(
-        "machineID systemUUID bootID kernelVersion osImage containerRuntimeVersion kubeletVersion kubeProxyVersion operatingSystem architecture".split(),
-        "",
-    )
-    status["nodeInfo"] = blank | (status.get("nodeInfo") or {})
 
 
 def _validate_node(obj: JSON) -> list[Cause]:
@@ -104,7 +103,6 @@ def _validate_node(obj: JSON) -> list[Cause]:
 
 NODE: Final = Strategy(
     default=_default_node,
-    prepare_create=_new_node,
     validate=_validate_node,
     prepare_update=_node_update,
     validate_update=lambda new, old: _validate_node(new),
@@ -121,7 +119,7 @@ def _default_service(obj: JSON) -> None:
         spec.setdefault("externalTrafficPolicy", "Cluster")
     if spec["type"] == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
-    for port in spec.get("ports", ()):
+    for port in spec.get("ports") or ():
         port.setdefault("protocol", "TCP")
         if port.get("targetPort") in (None, "", 0):
             port["targetPort"] = port.get("port")
@@ -160,8 +158,8 @@ def _validate_service(obj: JSON) -> list[Cause]:
     causes: list[Cause] = []
     if not spec.get("ports") and spec.get("clusterIP") != "None" and spec["type"] != "ExternalName":
         causes.append(required("spec.ports"))
-    several = len(spec.get("ports", ())) > 1
-    for at, port in enumerate(spec.get("ports", ())):
+    several = len(spec.get("ports") or ()) > 1
+    for at, port in enumerate(spec.get("ports") or ()):
         field = f"spec.ports[{at}]"
         if several and not port.get("name"):
             causes.append(required(f"{field}.name"))
@@ -223,13 +221,6 @@ def _default_claim(obj: JSON) -> None:
     obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
 
 
-def _new_claim(obj: JSON) -> None:
-    obj["status"] = {"phase": "Pending"}
-    finalizers = obj["metadata"].setdefault("finalizers", [])
-    if "kubernetes.io/pvc-protection" not in finalizers:
-        finalizers.append("kubernetes.io/pvc-protection")
-
-
 def _admit_claim(obj: JSON, lookup: Lookup) -> None:
     if "storageClassName" in obj["spec"]:
         return
@@ -284,7 +275,7 @@ def _default_workload(kind: str, fields: JSON, strategy: JSON | None = None, str
             chosen.setdefault("type", "RollingUpdate")
             if chosen["type"] == "RollingUpdate":
                 chosen["rollingUpdate"] = strategy | chosen.get("rollingUpdate", {})
-        pods.default_template(spec.setdefault("template", {}))
+        pods.default_template(spec["template"])
 
     return default
 
@@ -364,8 +355,7 @@ def _default_job(obj: JSON) -> None:
         ("podReplacementPolicy", "TerminatingOrFailed"),
     ):
         spec.setdefault(name, value)
-    template = spec.setdefault("template", {})
-    pods.default_template(template)
+    pods.default_template(spec["template"])
 
 
 def _new_job(obj: JSON) -> None:
@@ -473,7 +463,7 @@ PRIORITYCLASS: Final = Strategy(
 
 def _default_webhooks(*, mutating: bool) -> Any:  # noqa: ANN401
     def default(obj: JSON) -> None:
-        for hook in obj.get("webhooks", ()):
+        for hook in obj.get("webhooks") or ():
             hook.setdefault("failurePolicy", "Fail")
             hook.setdefault("matchPolicy", "Equivalent")
             hook.setdefault("namespaceSelector", {})
@@ -481,7 +471,7 @@ def _default_webhooks(*, mutating: bool) -> Any:  # noqa: ANN401
             hook.setdefault("timeoutSeconds", 10)
             if mutating:
                 hook.setdefault("reinvocationPolicy", "Never")
-            for rule in hook.get("rules", ()):
+            for rule in hook.get("rules") or ():
                 rule.setdefault("scope", "*")
             if service := hook.get("clientConfig", {}).get("service"):
                 service.setdefault("port", 443)
@@ -491,7 +481,7 @@ def _default_webhooks(*, mutating: bool) -> Any:  # noqa: ANN401
 
 def _validate_webhooks(obj: JSON) -> list[Cause]:
     causes: list[Cause] = []
-    for at, hook in enumerate(obj.get("webhooks", ())):
+    for at, hook in enumerate(obj.get("webhooks") or ()):
         field = f"webhooks[{at}]"
         if len(hook.get("name", "").split(".")) < 3:
             causes.append(invalid(f"{field}.name", hook.get("name", ""), "should be a domain with at least three segments separated by dots"))
@@ -530,8 +520,8 @@ def _default_policy(obj: JSON) -> None:
     spec.setdefault("podSelector", {})
     spec.setdefault("policyTypes", ["Ingress", *(["Egress"] if "egress" in spec else [])])
     for direction in ("ingress", "egress"):
-        for rule in spec.get(direction, ()):
-            for port in rule.get("ports", ()):
+        for rule in spec.get(direction) or ():
+            for port in rule.get("ports") or ():
                 port.setdefault("protocol", "TCP")
 
 
@@ -549,7 +539,7 @@ STORAGECLASS: Final = Strategy(default=_default_storage)
 
 
 def _default_limits(obj: JSON) -> None:
-    for item in obj.get("spec", {}).get("limits", ()):
+    for item in obj.get("spec", {}).get("limits") or ():
         if item.get("type") == "Container":
             item["default"] = item.get("max", {}) | item.get("default", {})
             item["defaultRequest"] = item.get("min", {}) | item["default"] | item.get("defaultRequest", {})
@@ -569,7 +559,7 @@ SERVICEACCOUNT: Final = Strategy(returns_deleted=True)
 ROLEBINDING: Final = Strategy(
     default=lambda obj: [
         subject.setdefault("apiGroup", "rbac.authorization.k8s.io")
-        for subject in obj.get("subjects", ())
+        for subject in obj.get("subjects") or ()
         if subject.get("kind") in ("User", "Group")
     ]
     and None

@@ -38,9 +38,9 @@ def default_spec(spec: JSON) -> None:
         spec["serviceAccountName"] = account
     host = bool(spec.get("hostNetwork"))
     for group in ("containers", "initContainers"):
-        for container in spec.get(group, ()):
+        for container in spec.get(group) or ():
             _default_container(container, host=host)
-    for volume in spec.get("volumes", ()):
+    for volume in spec.get("volumes") or ():
         _default_volume(volume)
 
 
@@ -54,11 +54,11 @@ def _default_container(container: JSON, *, host: bool) -> None:
     resources = container.setdefault("resources", {})
     if limits := resources.get("limits"):
         resources["requests"] = limits | resources.get("requests", {})
-    for port in container.get("ports", ()):
+    for port in container.get("ports") or ():
         port.setdefault("protocol", "TCP")
         if host:
             port.setdefault("hostPort", port.get("containerPort"))
-    for env in container.get("env", ()):
+    for env in container.get("env") or ():
         if reference := env.get("valueFrom", {}).get("fieldRef"):
             reference.setdefault("apiVersion", "v1")
     for name in _PROBES:
@@ -89,11 +89,11 @@ def _default_volume(volume: JSON) -> None:
             volume[source].setdefault("defaultMode", 420)
     if "hostPath" in volume:
         volume["hostPath"].setdefault("type", "")
-    for projection in volume.get("projected", {}).get("sources", ()):
+    for projection in volume.get("projected", {}).get("sources") or ():
         if token := projection.get("serviceAccountToken"):
             token.setdefault("expirationSeconds", 3600)
-    for source in (volume.get("downwardAPI", {}), *(p.get("downwardAPI", {}) for p in volume.get("projected", {}).get("sources", ()))):
-        for item in source.get("items", ()):
+    for source in (volume.get("downwardAPI", {}), *(p.get("downwardAPI", {}) for p in volume.get("projected", {}).get("sources") or ())):
+        for item in source.get("items") or ():
             if "fieldRef" in item:
                 item["fieldRef"].setdefault("apiVersion", "v1")
 
@@ -181,7 +181,7 @@ def quality(spec: JSON) -> str:
     requests: dict[str, int] = {}
     limits: dict[str, int] = {}
     guaranteed = True
-    for container in [*spec.get("containers", ()), *spec.get("initContainers", ())]:
+    for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
         resources = container.get("resources") or {}
         for total, part in ((requests, "requests"), (limits, "limits")):
             for name, text in (resources.get(part) or {}).items():
@@ -349,7 +349,7 @@ def validate_update(new: JSON, old: JSON) -> list[Cause]:
     if any(t not in tolerations for t in before.get("tolerations", [])):
         causes.append(forbidden_field("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds"))
     for group in ("containers", "initContainers"):
-        if len(after.get(group, ())) != len(before.get(group, ())):
+        if len(after.get(group) or ()) != len(before.get(group) or ()):
             causes.append(forbidden_field(f"spec.{group}", "pod updates may not add or remove containers"))
             return causes
     merged = dict(after)

@@ -10,7 +10,8 @@ import yaml
 
 from simulator.core.errors import bad_request, not_acceptable, unsupported_media_type
 
-_ACCEPTED: Final = ("application/json", "application/yaml")
+_ACCEPTED: Final = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
+_OFFERED: Final = ("application/json", "application/yaml", "application/json;stream=watch")
 _YAML: Final = ("application/yaml", "text/yaml", "application/x-yaml")
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -55,7 +56,7 @@ def accepted(header: str) -> Form:
                 return Form(yaml_form, "table")
             if as_kind in ("PartialObjectMetadata", "PartialObjectMetadataList"):
                 return Form(yaml_form, "metadata")
-    raise not_acceptable(_ACCEPTED)
+    raise not_acceptable(_OFFERED)
 
 
 def write(form: Form, body: bytes) -> tuple[bytes, str]:

@@ -10,7 +10,7 @@ from aiohttp import web
 from shared.clock import Clock
 from simulator.core import collector, read, subresources, tables
 from simulator.core.delete import delete
-from simulator.core.errors import StatusError, bad_request, method_not_allowed
+from simulator.core.errors import StatusError, invalid_options, method_not_allowed, no_resource, unsupported
 from simulator.core.kinds import Kind
 from simulator.core.patching import patch
 from simulator.core.store import Entry
@@ -94,6 +94,9 @@ class Handler:
         elif parts[0] == "apis" and len(parts) == 3:
             found = discovery.resource_list(registry, parts[1], parts[2])
         if found is None:
+            builtin = len(parts) > 2 and any(k.builtin and k.group == ("" if parts[0] == "api" else parts[1]) for k in registry.all())
+            if builtin:
+                raise no_resource()
             return _no_page()
         body, media = content.write(content.accepted(accept), orjson.dumps(found))
         return _json(body, media=media)
@@ -163,16 +166,12 @@ class Handler:
     def _call(self, request: web.BaseRequest) -> Call:
         query = request.query
         dry_run = query.getall("dryRun", [])
+        options = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}.get(request.method, "DeleteOptions")
         if any(word != "All" for word in dry_run):
-            raise bad_request(f'invalid dryRun: "{dry_run[0]}"')
+            raise invalid_options(options, unsupported("dryRun", list(dry_run), ("All",)))
         validation = query.get("fieldValidation") or "Warn"
         if validation not in ("Ignore", "Warn", "Strict"):
-            raise StatusError(
-                422,
-                "Invalid",
-                f'CreateOptions.meta.k8s.io "" is invalid: fieldValidation: Unsupported value: "{validation}": supported values: "", "Ignore", "Strict", "Warn"',
-                {"group": "meta.k8s.io", "kind": "CreateOptions"},
-            )
+            raise invalid_options(options, unsupported("fieldValidation", validation, ("", "Ignore", "Strict", "Warn")))
         manager = query.get("fieldManager") or request.headers.get("User-Agent", "unknown").split("/")[0]
         return Call(self.clock.now(), self._ids, manager, bool(dry_run), validation)
 
@@ -273,7 +272,7 @@ class Handler:
             await self.hooks.run(collector.finalize_namespace(self.world, kind, entry, self._call(request)))
             return self._object(request, kind, entry)
         known = pods and sub in ("log", "binding", "eviction")
-        raise method_not_allowed() if known else _no_subresource()
+        raise method_not_allowed() if known else no_resource()
 
     async def _scale(self, request: web.BaseRequest, target: Target) -> web.Response:
         kind, name, namespace = target.kind, target.name, target.namespace or ""
@@ -295,10 +294,6 @@ class Handler:
 
     def _seconds(self) -> float:
         return self.clock.now().timestamp()
-
-
-def _no_subresource() -> StatusError:
-    return StatusError(404, "NotFound", "the server could not find the requested resource", {})
 
 
 def _no_page() -> web.Response:

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from shared.clock import Clock
 from simulator.core import tables
-from simulator.core.errors import StatusError, bad_request
+from simulator.core.errors import bad_request, forbidden_field, internal, invalid_options
 from simulator.core.read import Selection
 from simulator.core.world import World
 from simulator.web.content import Form
@@ -57,17 +57,15 @@ def _seconds(text: str) -> float:
 
 def _check(version: str, match: str, initial: str | None) -> None:
     if version and not version.isdigit():
-        raise bad_request(f'Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax')
+        words = f'strconv.ParseUint: parsing "{version}": invalid syntax'
+        raise internal(f'resourceVersion: Invalid value: "{version}": {words}')
     words = ""
     if initial is None and match:
-        words = "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        words = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
     elif initial is not None and match != "NotOlderThan":
-        words = "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        words = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
     if words:
-        field, _, rest = words.partition(": ")
-        causes = [{"reason": "FieldValueForbidden", "message": rest, "field": field}]
-        details = {"group": "meta.k8s.io", "kind": "ListOptions", "causes": causes}
-        raise StatusError(422, "Invalid", f'ListOptions.meta.k8s.io "" is invalid: {words}', details)
+        raise invalid_options("ListOptions", forbidden_field("resourceVersionMatch", words))
 
 
 async def stream(  # noqa: PLR0913 - the parts of one request
