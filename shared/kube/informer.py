@@ -12,7 +12,7 @@ from shared.clock import Clock
 from shared.errors import Gone, Unavailable
 from shared.kube.pace import Backoff
 from shared.kube.port import JSON, Cluster, Resource, WatchEvent
-from shared.kube.store import Change, Index, Key, Store
+from shared.kube.store import Change, Index, Key, Store, version_of
 
 _log = logging.getLogger(__name__)
 
@@ -119,12 +119,15 @@ class Informer:
         """Watch until the stream ends; one that breaks after it was open is no worse."""
         started = self._clock.monotonic()
         opened = useful = False
-        version = str(self._store.position)
+        start = self._store.position
+        events = self._cluster.watch(self.resource, resource_version=str(start), **self._scope)
         try:
-            async for event in self._cluster.watch(self.resource, resource_version=version, **self._scope):
+            async for event in events:
                 if not opened:
                     opened = True
                     self._note_back()
+                if version_of(event.object) < start:
+                    raise Gone("the server's history began anew")
                 useful = useful or event.type != "BOOKMARK"
                 self._take(event)
         except Unavailable as error:

@@ -128,6 +128,15 @@ async def test_a_forgotten_version_leads_to_a_list_that_reports_missed_ends(gone
         assert server.versions == ["5", "9"]
 
 
+async def test_an_event_older_than_the_watch_means_that_the_history_began_anew():
+    young = pod("young", 3)
+    server = Script(Listing([pod("a", 80)], "90"), [WatchEvent("ADDED", young)], Listing([young], "4"))
+    async with running(server) as (_, changes):
+        await settled()
+        assert changes == [(None, pod("a", 80)), (pod("a", 80), None), (None, young)]
+        assert server.versions == ["90", "4"]
+
+
 async def test_an_outage_is_said_once_and_its_end_once_and_health_follows(caplog):
     caplog.set_level(logging.INFO)
     away = [Unavailable("connection refused")] * 6
