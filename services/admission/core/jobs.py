@@ -86,28 +86,30 @@ def _volumes(volumes: list[VolumeSpec]) -> Iterator[Violation]:
 def queue_rules(name: str, view: ClusterView) -> Iterator[Violation]:
     """Jobs go to a queue that exists, is open and has no queues below it."""
     path = "spec.queue"
-    leaves = [q.name for q in view.queues() if _takes_jobs(q.name, view)]
-    use = f"use one of {listing(leaves)}" if leaves else "no queue takes jobs now"
     queue = view.queue(name)
     if queue is None:
-        message = f'there is no queue "{name[:80]}"{did_you_mean(name, leaves) or f": {use}"}'
-        yield Violation("queue-not-found", path, message)
+        advice = did_you_mean(name, _queues_for_jobs(view)) or f": {_use_another(view)}"
+        yield Violation("queue-not-found", path, f'there is no queue "{name[:80]}"{advice}')
         return
     if queue.state != "Open":
-        state = queue.state.lower()
-        message = f'queue "{name}" is {state}: open it (vcctl queue operate -n {name} -a open), or {use}'
-        yield Violation("queue-not-open", path, message)
+        advice = f"open it (vcctl queue operate -n {name} -a open), or {_use_another(view)}"
+        yield Violation("queue-not-open", path, f'queue "{name}" is {queue.state.lower()}: {advice}')
     if name == ROOT_QUEUE:
-        yield Violation("queue-is-root", path, f"the root queue takes no jobs: {use}")
+        yield Violation("queue-is-root", path, f"the root queue takes no jobs: {_use_another(view)}")
     elif children := view.children(name):
         below = listing(child.name for child in children)
         message = f'queue "{name}" has queues below it and takes no jobs itself: use one of {below}'
         yield Violation("queue-not-leaf", path, message)
 
 
-def _takes_jobs(name: str, view: ClusterView) -> bool:
-    queue = view.queue(name)
-    return queue is not None and queue.state == "Open" and name != ROOT_QUEUE and not view.children(name)
+def _queues_for_jobs(view: ClusterView) -> list[str]:
+    open_names = [queue.name for queue in view.queues() if queue.state == "Open" and queue.name != ROOT_QUEUE]
+    return [name for name in open_names if not view.children(name)]
+
+
+def _use_another(view: ClusterView) -> str:
+    names = _queues_for_jobs(view)
+    return f"use one of {listing(names)}" if names else "no queue takes jobs now"
 
 
 def _update(old: Job, new: Job) -> Iterator[Violation]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from services.admission.core.changes import differences
+from services.admission.core.hierarchy import place_rules, share_path, share_rules
 from services.admission.core.pod.resources import amounts
-from services.admission.core.view import Amounts, ClusterView, QueueInfo
-from services.admission.core.violations import Violation, did_you_mean, listing
+from services.admission.core.view import ClusterView, QueueInfo
+from services.admission.core.violations import Violation, listing
 from shared.api.names import DEFAULT_QUEUE, HIERARCHY, HIERARCHY_WEIGHTS, ROOT_QUEUE
 from shared.api.podspec import base_units
 from shared.api.quantity import Quantity
@@ -68,11 +69,11 @@ def _rules(queue: Queue, view: ClusterView, limits: QueueLimits, old: Queue | No
     yield from _hierarchy_annotations(queue, view)
     moved = old is None or old.spec.parent != queue.spec.parent
     if moved:
-        yield from _parent(queue, view, limits)
+        yield from place_rules(queue.metadata.name, queue.spec.parent, view, limits.max_depth)
     if old is not None and queue.metadata.name == ROOT_QUEUE and limits.protect_root:
         yield from _root_is_fixed(old, queue)
     if queue.metadata.name != ROOT_QUEUE and (moved or (old and any(_share_changes(old, queue)))):
-        yield from _shares_in_hierarchy(_info(queue, shares), view)
+        yield from share_rules(_info(queue, shares), view)
 
 
 def _shares(spec: QueueSpec) -> tuple[dict[str, dict[str, Quantity]], list[Violation]]:
@@ -80,13 +81,9 @@ def _shares(spec: QueueSpec) -> tuple[dict[str, dict[str, Quantity]], list[Viola
     read: dict[str, dict[str, Quantity]] = {}
     wrong: list[Violation] = []
     for share, values in texts.items():
-        read[share], problems = amounts(values, _path(share))
+        read[share], problems = amounts(values, share_path(share))
         wrong += problems
     return read, wrong
-
-
-def _path(share: str) -> str:
-    return "spec.guarantee.resource" if share == "guarantee" else f"spec.{share}"
 
 
 def _guarantee_below_deserved_below_capability(
@@ -137,44 +134,6 @@ def _is_positive(text: str) -> bool:
         return False
 
 
-def _parent(queue: Queue, view: ClusterView, limits: QueueLimits) -> Iterator[Violation]:
-    name, parent = queue.metadata.name, queue.spec.parent
-    if not parent or parent == ROOT_QUEUE:
-        return
-    if parent == name:
-        yield Violation("queue-is-own-parent", "spec.parent", "a queue cannot be its own parent")
-        return
-    above = view.queue(parent)
-    if above is None:
-        names = [info.name for info in view.queues()]
-        message = f'there is no queue "{parent[:80]}"{did_you_mean(parent, names)}'
-        yield Violation("parent-not-found", "spec.parent", message)
-        return
-    yield from _depth(name, above, view, limits)
-    if not view.children(parent) and above.allocated_pods:
-        message = (
-            f'queue "{parent}" runs {above.allocated_pods} pods: only an empty queue can get queues below it'
-        )
-        yield Violation("parent-has-pods", "spec.parent", message)
-
-
-def _depth(name: str, parent: QueueInfo, view: ClusterView, limits: QueueLimits) -> Iterator[Violation]:
-    chain = [parent.name]
-    info: QueueInfo | None = parent
-    while info is not None and info.parent and info.parent != ROOT_QUEUE:
-        if info.parent == name or info.parent in chain:
-            message = f"queues would be above each other: {' → '.join([name, *chain, info.parent])}"
-            yield Violation("cyclic-queues", "spec.parent", message)
-            return
-        chain.append(info.parent)
-        info = view.queue(info.parent)
-    if len(chain) + 1 > limits.max_depth:
-        message = (
-            f"the queue would be at level {len(chain) + 1} below the root; {limits.max_depth} are allowed"
-        )
-        yield Violation("queue-too-deep", "spec.parent", message)
-
-
 def _share_changes(old: Queue, new: Queue) -> Iterator[str]:
     yield from differences(old.spec.capability, new.spec.capability, "spec.capability")
     yield from differences(old.spec.deserved, new.spec.deserved, "spec.deserved")
@@ -202,79 +161,6 @@ def _info(queue: Queue, shares: Mapping[str, Mapping[str, Quantity]]) -> QueueIn
         deserved=units["deserved"],
         guarantee=units["guarantee"],
     )
-
-
-def _shares_in_hierarchy(queue: QueueInfo, view: ClusterView) -> Iterator[Violation]:
-    parent = view.queue(queue.parent) if queue.parent not in ("", ROOT_QUEUE) else None
-    if parent is not None:
-        yield from _capability_below_ancestors(queue, view)
-        siblings = [info for info in view.children(parent.name) if info.name != queue.name]
-        for share in ("guarantee", "deserved"):
-            total = _sum([*siblings, queue], share)
-            yield from _fits(
-                total, getattr(parent, share), share, f'its siblings and it, below "{parent.name}"'
-            )
-    children = view.children(queue.name)
-    if children:
-        yield from _capability_above_descendants(queue, view)
-        for share in ("guarantee", "deserved"):
-            yield from _fits(_sum(children, share), getattr(queue, share), share, "the queues below it")
-
-
-def _sum(queues: Sequence[QueueInfo], share: str) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for queue in queues:
-        for name, amount in getattr(queue, share).items():
-            total[name] = total.get(name, 0) + amount
-    return total
-
-
-def _fits(total: Amounts, limit: Amounts, share: str, whose: str) -> Iterator[Violation]:
-    for name, amount in total.items():
-        if amount > limit.get(name, 0):
-            message = (
-                f"{whose} have a {share} of {_show(name, amount)} together, above the parent's "
-                f"{_show(name, limit.get(name, 0))}"
-            )
-            yield Violation(f"{share}-above-parent", f"{_path(share)}[{name}]", message)
-
-
-def _capability_below_ancestors(queue: QueueInfo, view: ClusterView) -> Iterator[Violation]:
-    for name, amount in queue.capability.items():
-        seen = {queue.name}
-        above = view.queue(queue.parent)
-        while above is not None and above.name not in (*seen, ROOT_QUEUE):
-            if limit := above.capability.get(name):
-                if amount > limit:
-                    most = f'{_show(name, limit)}, as for queue "{above.name}"'
-                    message = f"{_show(name, amount)} must be at most {most}"
-                    yield Violation("capability-above-ancestor", f"spec.capability[{name}]", message)
-                break
-            seen.add(above.name)
-            above = view.queue(above.parent) if above.parent else None
-
-
-def _capability_above_descendants(queue: QueueInfo, view: ClusterView) -> Iterator[Violation]:
-    for name, amount in queue.capability.items():
-        most = max(
-            (_largest(child, name, view, frozenset({queue.name})) for child in view.children(queue.name)),
-            default=0,
-        )
-        if amount < most:
-            message = f"{_show(name, amount)} must be at least {_show(name, most)}, as a queue below it has"
-            yield Violation("capability-below-descendant", f"spec.capability[{name}]", message)
-
-
-def _largest(queue: QueueInfo, resource: str, view: ClusterView, seen: frozenset[str]) -> int:
-    if own := queue.capability.get(resource):
-        return own
-    below = (child for child in view.children(queue.name) if child.name not in seen)
-    return max((_largest(child, resource, view, seen | {queue.name}) for child in below), default=0)
-
-
-def _show(resource: str, amount: int) -> str:
-    quantity = Quantity.of_milli(amount) if resource == "cpu" else Quantity.of(amount)
-    return f"{quantity} {resource}"
 
 
 def _deletion(name: str, view: ClusterView, limits: QueueLimits) -> Iterator[Violation]:

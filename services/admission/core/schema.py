@@ -7,7 +7,7 @@ object's metadata.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -29,9 +29,13 @@ def job_schema() -> JSON:
     return model_schema(Job)
 
 
-def schema_rules(job: JSON) -> Iterator[Violation]:
-    """Yield what the CRD's schema refuses in a job's spec; types are expected to be right."""
-    yield from _value(job_schema()["properties"]["spec"], job.get("spec"), "spec")
+def schema_rules(job: JSON) -> list[Violation]:
+    """Return what the CRD's schema refuses in a job's spec; types are expected to be right."""
+    found: list[Violation] = []
+    check, spec = _spec_check(), job.get("spec")
+    if check is not None and spec is not None:
+        check(spec, "spec", found)
+    return found
 
 
 def metadata_rules(metadata: ObjectMeta) -> Iterator[Violation]:
@@ -66,56 +70,99 @@ def field_path(location: Sequence[str | int]) -> str:
     return path.lstrip(".")
 
 
-def _value(node: Mapping[str, Any], value: Any, path: str) -> Iterator[Violation]:
-    if value is None or _INT_OR_STRING in node:
-        return
-    match value:
-        case bool():
-            return
-        case int():
-            yield from _number(node, value, path)
-        case str():
-            yield from _text(node, value, path)
-        case list():
-            least = node.get("minItems", 0)
-            if len(value) < least:
-                yield Violation("required", path, f"needs at least {least} entries")
+Check = Callable[[Any, str, list[Violation]], None]
+"""Adds what is wrong with a value at a path."""
+
+
+@cache
+def _spec_check() -> Check | None:
+    return _check(job_schema()["properties"]["spec"])
+
+
+def _check(node: Mapping[str, Any]) -> Check | None:
+    """Return the check of a node; None when it has nothing to check, so that the walk passes it by."""
+    if _INT_OR_STRING in node:
+        return None
+    make = _CHECKS.get(node["type"])
+    return make(node) if make is not None else None
+
+
+def _number_check(node: Mapping[str, Any]) -> Check | None:
+    low, high, limit = node.get("minimum"), node.get("maximum"), _RANGES.get(node.get("format", ""))
+    if low is None and high is None and limit is None:
+        return None
+
+    def check(value: Any, path: str, found: list[Violation]) -> None:
+        if limit is not None and not -limit <= value < limit:
+            found.append(Violation("out-of-range", path, f"{value} does not fit {node['format']}"))
+        elif low is not None and value < low:
+            found.append(Violation("out-of-range", path, f"{value} must be at least {low}"))
+        elif high is not None and value > high:
+            found.append(Violation("out-of-range", path, f"{value} must be at most {high}"))
+
+    return check
+
+
+def _text_check(node: Mapping[str, Any]) -> Check | None:
+    longest, shortest, allowed = node.get("maxLength"), node.get("minLength", 0), node.get("enum")
+    pattern = re.compile(node["pattern"]) if "pattern" in node else None
+    if longest is None and not shortest and allowed is None and pattern is None:
+        return None
+
+    def check(value: Any, path: str, found: list[Violation]) -> None:
+        if longest is not None and len(value) > longest:
+            found.append(Violation("too-long", path, f"must be at most {longest} characters"))
+        elif allowed is not None and value not in allowed:
+            found.append(Violation("unsupported", path, f'"{value[:80]}" is not one of {listing(allowed)}'))
+        elif len(value) < shortest:
+            found.append(Violation("required", path, "must not be empty"))
+        elif pattern is not None and not pattern.search(value):
+            found.append(Violation("invalid", path, f'"{value[:80]}" must match {pattern.pattern}'))
+
+    return check
+
+
+def _list_check(node: Mapping[str, Any]) -> Check | None:
+    least, item_check = node.get("minItems", 0), _check(node["items"])
+    if not least and item_check is None:
+        return None
+
+    def check(value: Any, path: str, found: list[Violation]) -> None:
+        if len(value) < least:
+            found.append(Violation("required", path, f"needs at least {least} entries"))
+        if item_check is not None:
             for index, item in enumerate(value):
-                yield from _value(node.get("items", {}), item, f"{path}[{index}]")
-        case dict():
-            yield from _object(node, value, path)
-        case _:
-            return
+                if item is not None:
+                    item_check(item, f"{path}[{index}]", found)
+
+    return check
 
 
-def _object(node: Mapping[str, Any], value: dict[str, Any], path: str) -> Iterator[Violation]:
-    for name in node.get("required", ()):
-        if value.get(name) is None:
-            yield Violation("required", f"{path}.{name}", f"{name} is required")
-    properties = node.get("properties", {})
-    for name, item in value.items():
-        if name in properties:
-            yield from _value(properties[name], item, f"{path}.{name}")
-        elif "additionalProperties" in node:
-            yield from _value(node["additionalProperties"], item, f"{path}[{name}]")
+def _object_check(node: Mapping[str, Any]) -> Check | None:
+    required = tuple(node.get("required", ()))
+    children = {name: _check(child) for name, child in node.get("properties", {}).items()}
+    checks = {name: own for name, own in children.items() if own is not None}
+    values_check = _check(node["additionalProperties"]) if "additionalProperties" in node else None
+    if not required and not checks and values_check is None:
+        return None
+
+    def check(value: Any, path: str, found: list[Violation]) -> None:
+        missing = (name for name in required if value.get(name) is None)
+        found.extend(Violation("required", f"{path}.{name}", f"{name} is required") for name in missing)
+        for name, item in value.items():
+            if item is None:
+                continue
+            if name in checks:
+                checks[name](item, f"{path}.{name}", found)
+            elif values_check is not None:
+                values_check(item, f"{path}[{name}]", found)
+
+    return check
 
 
-def _number(node: Mapping[str, Any], value: int, path: str) -> Iterator[Violation]:
-    low, high = node.get("minimum"), node.get("maximum")
-    if (limit := _RANGES.get(node.get("format", ""))) is not None and not -limit <= value < limit:
-        yield Violation("out-of-range", path, f"{value} does not fit {node['format']}")
-    elif low is not None and value < low:
-        yield Violation("out-of-range", path, f"{value} must be at least {low}")
-    elif high is not None and value > high:
-        yield Violation("out-of-range", path, f"{value} must be at most {high}")
-
-
-def _text(node: Mapping[str, Any], value: str, path: str) -> Iterator[Violation]:
-    if "maxLength" in node and len(value) > node["maxLength"]:
-        yield Violation("too-long", path, f"must be at most {node['maxLength']} characters")
-    elif "enum" in node and value not in node["enum"]:
-        yield Violation("unsupported", path, f'"{value[:80]}" is not one of {listing(node["enum"])}')
-    elif "pattern" in node and not re.search(node["pattern"], value):
-        yield Violation("invalid", path, f'"{value[:80]}" must match {node["pattern"]}')
-    elif len(value) < node.get("minLength", 0):
-        yield Violation("required", path, "must not be empty")
+_CHECKS: Final[Mapping[str, Callable[[Mapping[str, Any]], Check | None]]] = {
+    "integer": _number_check,
+    "string": _text_check,
+    "array": _list_check,
+    "object": _object_check,
+}
