@@ -426,6 +426,7 @@ async def test_a_stream_of_a_job_that_ended_tells_everything_and_ends(world: Wor
             "result",
             "phase",
             "phase",
+            "phase",
             "end",
         ]
         assert json.loads(events[-2]["data"])["data"]["phase"] == "Completed"

@@ -169,7 +169,7 @@ async def test_a_stream_that_follows_goes_on_with_the_names_next_job(log: MoodyL
         await ready(http)
         async with http.stream("GET", "/v1/jobs/default/train/events?follow=true") as answer:
             stream = frames(answer)
-            seen = [await anext(stream) for _ in range(9)]
+            seen = [await anext(stream) for _ in range(10)]
             assert "end" not in [frame.get("event") for frame in seen]
             assert await anext(stream) == {"": "heartbeat"}
             again = Story(uid="u-2", submission="s-2", base=100)

@@ -7,7 +7,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from services.gateway.core.facts import Entry, Model
-from services.gateway.core.incarnation import RESTING, Incarnation, last_rejection
+from services.gateway.core.incarnation import FINAL, RESTING, Incarnation, last_rejection
 from services.gateway.core.timeline import Interval, bounds, intervals
 from services.gateway.core.views import (
     HistoryEntry,
@@ -23,10 +23,11 @@ from services.gateway.core.views import (
     TraceView,
     Waiting,
 )
-from shared.events.contracts import DecisionOutcome, GangReport
+from shared.events.contracts import DecisionApplied, DecisionOutcome, GangDecided, GangReport
 from shared.telemetry.phases import SERVICE_OF, job_attributes
 from shared.telemetry.spans import SpanStatus, parse_traceparent, phase_span_id, root_parent
 
+_ENDING: Final = FINAL | {"Completing", "Terminating"}
 _WHOLE_JOB: Final = {"job"}  # of a submission; a report's job is a name, which the address has
 
 
@@ -109,18 +110,17 @@ def _summary(job: Incarnation) -> dict[str, Any]:
             "priority_class": state.priority_class,
             "replicas": state.replicas,
             "min_available": state.min_available,
-            "pods": state.pods,
             "requests": state.requests,
             "retry_count": state.retry_count,
             "submission": state.submission or values.get("submission"),
             "submitted_by": state.submitted_by or values.get("submitted_by", ""),
             "created_at": state.created_at,
-            "started_at": state.started_at or running,
+            "started_at": running or state.started_at,
             "finished_at": state.finished_at or values["finished_at"],
             "deleting": state.deleting,
         }
         if state.phase == job.phase:
-            values |= {"reason": state.reason, "message": state.message}
+            values |= {"reason": state.reason, "message": state.message, "pods": state.pods}
     if report:
         values |= {
             "position": report.position,
@@ -159,12 +159,13 @@ def _waiting(job: Incarnation) -> Waiting | None:
 def _place(job: Incarnation, model: Model) -> list[PlacedPod]:
     """Return the pods: those that exist, and for those that ended where the decision had put them."""
     placed: dict[str, PlacedPod] = {}
-    for gang, decision in job.decisions():
-        result = gang.results.get(decision.event.decision)
-        if result is None or decision.event.gang.generation != job.generation:
-            continue
-        if result.outcome in (DecisionOutcome.APPLIED, DecisionOutcome.PARTIAL):
-            task_of = {binding.pod: binding.task for binding in decision.event.bindings}
+    carried_out = _carried_out(job)
+    # A job that ends begins a new generation, which is never placed.
+    last = max((event.gang.generation for event, _ in carried_out), default=0)
+    generation = last if job.phase in _ENDING else job.generation
+    for event, result in carried_out:
+        if event.gang.generation == generation:
+            task_of = {binding.pod: binding.task for binding in event.bindings}
             for bound in result.bound:
                 placed[bound.pod] = PlacedPod(pod=bound.pod, task=task_of.get(bound.pod, ""), node=bound.node)
     for gang in job.gangs:
@@ -178,6 +179,16 @@ def _place(job: Incarnation, model: Model) -> list[PlacedPod]:
                 releasing=pod.releasing,
             )
     return sorted(placed.values(), key=lambda pod: (pod.task, pod.index or 0, pod.pod))
+
+
+def _carried_out(job: Incarnation) -> list[tuple[GangDecided, DecisionApplied]]:
+    """Return the decisions that placed pods, oldest first."""
+    found: list[tuple[GangDecided, DecisionApplied]] = []
+    for gang, decision in job.decisions():
+        result = gang.results.get(decision.event.decision)
+        if result is not None and result.outcome in (DecisionOutcome.APPLIED, DecisionOutcome.PARTIAL):
+            found.append((decision.event, result))
+    return found
 
 
 def _seconds(start: datetime, end: datetime | None) -> float | None:
@@ -260,7 +271,8 @@ def nodes(model: Model) -> list[NodeView]:
     for name, node in sorted(model.nodes.items()):
         used, pods = model.node_use.amounts.get(name, {}), model.node_use.counts.get(name, 0)
         # The number of pods is a resource of a node that no pod requests.
-        used = {**used, "pods": pods} if "pods" in node.allocatable else dict(used)
+        counted = {"pods": pods} if "pods" in node.allocatable else {}
+        used = dict.fromkeys(node.allocatable, 0) | used | counted
         views.append(
             NodeView(
                 name=name,
@@ -271,9 +283,7 @@ def nodes(model: Model) -> list[NodeView]:
                 taints=tuple(taint.model_dump(by_alias=True) for taint in node.taints),
                 allocatable=node.allocatable,
                 allocated=used,
-                free={
-                    resource: amount - used.get(resource, 0) for resource, amount in node.allocatable.items()
-                },
+                free={resource: amount - used[resource] for resource, amount in node.allocatable.items()},
                 pods=pods,
             )
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from services.gateway.core.rendering import detail, history_entry, nodes, trace
 from services.gateway.core.retention import settle
 from shared.events import topics
 from shared.events.codec import decode, encode
-from shared.events.contracts import PodState, Shape
+from shared.events.contracts import PodCounts, PodState, Shape
 from shared.events.envelope import Envelope
 from shared.log.port import Delivery
 from tests.fixtures.gateway_story import Said, Story, at, by_topic, node, queue
@@ -281,3 +282,14 @@ def test_a_pods_state_read_in_short_is_the_same_as_read_in_full(state: PodState)
     fold(models[1], Arrival(topics.CLUSTER_STATE, 0, 0, at(0), record.key, full))
     assert short.pod is not None
     assert models[0] == models[1]
+
+
+def test_the_counts_of_pods_are_those_of_the_phase_that_is_shown(folded) -> None:
+    story = Story().born()
+    running = story.phase("Running", 2)
+    assert running.envelope is not None
+    counted = running.envelope.data.model_copy(update={"pods": PodCounts(running=2)})
+    story.said[-1] = Said(running.topic, running.key, replace(running.envelope, data=counted))
+    model = folded(story.said)  # the object's own state still says Pending
+    view = detail(current(model, model.jobs["default", "train"]), model)
+    assert (view.phase, view.pods.running, view.started_at) == ("Running", 2, at(2))
