@@ -44,6 +44,7 @@ class FaultyLog:
     def __init__(self, log: MemoryLog) -> None:
         self._log = log
         self.refuse: Callable[[Record], Exception | None] = lambda _: None
+        self.away = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._log, name)
@@ -52,10 +53,31 @@ class FaultyLog:
     def producer(self) -> FaultyLog:
         return self
 
+    async def read(self, *args: Any, **options: Any) -> Any:
+        if self.away:
+            raise Unavailable("no broker answers")
+        return FaultyReader(self, await self._log.read(*args, **options))
+
     async def send(self, record: Record) -> Any:
         if (error := self.refuse(record)) is not None:
             raise error
         return await self._log.producer.send(record)
+
+
+class FaultyReader:
+    """A reader of a log that can be away."""
+
+    def __init__(self, log: FaultyLog, reader: Any) -> None:
+        self._log = log
+        self._reader = reader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reader, name)
+
+    async def poll(self, **options: Any) -> Any:
+        if self._log.away:
+            raise Unavailable("no broker answers")
+        return await self._reader.poll(**options)
 
 
 class World:
@@ -496,3 +518,24 @@ async def test_a_fact_that_cannot_be_read_is_passed_over(world):
     await world.submit(VALID)
     [answer] = await world.answers(1)
     assert isinstance(answer.data, JobAdmitted)
+
+
+async def test_a_log_that_is_away_at_first_and_again_later_is_waited_for(world, caplog):
+    await world.queues()
+    world.faulty.away = True
+    await world.start()
+    await asyncio.sleep(10)
+    assert "log" in world.service.health.reasons
+    world.faulty.away = False
+    await world.submit(VALID)
+    await world.answers(1)
+    assert world.service.health.ready
+    world.faulty.away = True
+    await asyncio.sleep(5)
+    assert not world.service.health.ready
+    world.faulty.away = False
+    await world.queues(QueueState(name="late"))
+    await world.submit(spoiled(("metadata/name", "other"), ("spec/queue", "late")), event_id="s2")
+    assert isinstance((await world.answers(2))[1].data, JobAdmitted)
+    said = [record.getMessage() for record in caplog.records if "the log is" in record.getMessage()]
+    assert len(said) == 4

@@ -19,6 +19,7 @@ CONTROLLER_GROUP: Final = "controller"
 """The consumer group that creates admitted jobs: what it has not committed is still to come."""
 _TOPICS: Final = (topics.CLUSTER_STATE, topics.JOB_ADMITTED, topics.JOB_REJECTED)
 _PART: Final = "view"
+_LOG_PART: Final = "log"
 _RETRY_PAUSE: Final = 0.5
 
 
@@ -56,8 +57,10 @@ class Follower:
                     reader = reader or await self._log.read(_TOPICS, start=await self._start())
                     await self._step(reader)
                     outage.back()
+                    self._health.ok(_LOG_PART)
                 except Unavailable as error:
                     outage.away(error)
+                    self._health.waits(_LOG_PART, str(error))
                     await self._clock.sleep(_RETRY_PAUSE)
         finally:
             if reader is not None:

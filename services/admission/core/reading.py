@@ -14,6 +14,8 @@ from shared.api.base import JSON
 from shared.api.batch import API_VERSION, KIND, Job
 from shared.errors import ContractError
 
+MAX_DEPTH: Final = 100
+"""Far more than any job has, far less than what a program's stack can take."""
 _EXPECTED: Final = {
     "string_type": ("a string", ""),
     "int_type": ("an integer", 0),
@@ -36,7 +38,8 @@ def read_job(obj: JSON) -> Job | list[Violation]:
     """Return the job, or a violation for each value of a wrong type.
 
     Raises:
-        ContractError: ``not-a-job``: the object is of another kind or version.
+        ContractError: ``not-a-job``: the object is of another kind or version; ``invalid-data``: it is nested
+            too deeply.
     """
     read = salvage(obj)
     return read.violations or read.job
@@ -46,15 +49,14 @@ def salvage(obj: JSON) -> Salvage:
     """Read a job; each value of a wrong type is reported and read as if it said nothing.
 
     Raises:
-        ContractError: ``not-a-job``.
+        ContractError: ``not-a-job``, or ``invalid-data`` for an object nested too deeply.
     """
     _require_job(obj)
-    raw = {key: value for key, value in obj.items() if key != "status"}  # a new job has none
+    raw: JSON = _plain({key: value for key, value in obj.items() if key != "status"})  # a new job has none
     try:
         return Salvage(Job.model_validate(raw), [])
     except ValidationError as error:
         problems = error.errors(include_url=False, include_context=False)
-    raw = copy.deepcopy(raw)
     found: dict[str, Violation] = {}
     for problem in problems:
         location = problem["loc"]
@@ -68,6 +70,23 @@ def salvage(obj: JSON) -> Salvage:
             found[path] = Violation("wrong-type", path, message)
             _replace(raw, location, neutral)
     return Salvage(Job.model_validate(raw), list(found.values()))
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """Return a copy with text for keys, as Kubernetes reads YAML (``{8080: web}`` has the key "8080")."""
+    if depth > MAX_DEPTH:
+        raise ContractError("invalid-data", f"the job is nested deeper than {MAX_DEPTH} levels")
+    if isinstance(value, dict):
+        return {_key(key): _plain(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item, depth + 1) for item in value]
+    return value if value is None or isinstance(value, (str, int, float)) else str(value)
+
+
+def _key(key: Any) -> str:
+    if key is None or isinstance(key, bool):
+        return {None: "null", True: "true", False: "false"}[key]
+    return str(key)
 
 
 def _require_job(obj: JSON) -> None:

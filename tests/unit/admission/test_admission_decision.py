@@ -168,13 +168,14 @@ def test_a_taken_name_is_reported_with_the_other_violations():
     ]
 
 
+keys = st.text(max_size=5) | st.integers(0, 9) | st.booleans() | st.none()
 any_json = st.recursive(
     st.none()
     | st.booleans()
     | st.integers(-(2**70), 2**70)
     | st.floats(allow_nan=False)
     | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
     max_leaves=8,
 )
 
@@ -221,6 +222,29 @@ def test_whatever_is_in_a_job_the_decision_is_made(damage):
 def test_any_json_of_the_right_kind_gets_a_decision(content):
     decision = decide("s1", {"apiVersion": VALID["apiVersion"], "kind": "Job", **content}, VIEW, Defaults())
     assert isinstance(decision, (Admitted, Rejected))
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for number in range(depth):
+        value = [value] if number % 2 else {"x": value}
+    return value
+
+
+@pytest.mark.parametrize("place", ["x", "spec/x", "spec/tasks/0/template/spec/x", "metadata/annotations"])
+def test_a_job_nested_too_deeply_is_a_contract_error(place):
+    with pytest.raises(ContractError) as caught:
+        decide("s1", spoiled((place, nested(900))), VIEW, Defaults())
+    assert caught.value.reason == "invalid-data"
+    assert outcome(spoiled(("spec/x", nested(80)))) == "admitted"
+
+
+def test_keys_that_yaml_reads_as_numbers_are_text():
+    obj = spoiled(("metadata/labels", {8080: "web", True: "x", None: "y"}), ("spec/x", {1: 2}))
+    decision = decide("s1", obj, VIEW, Defaults())
+    assert isinstance(decision, Admitted)
+    assert decision.job.metadata.labels == {"8080": "web", "true": "x", "null": "y"}
+    assert outcome(spoiled(("metadata/labels", {8080: 80}))) == [("wrong-type", "metadata.labels[8080]")]
 
 
 @given(st.dictionaries(st.text(max_size=10), any_json))
