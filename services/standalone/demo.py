@@ -64,7 +64,7 @@ def _main_job(console: Console, gateway: str) -> bool:
     answer = subprocess.run(
         [*PUMICE, "get", "jobs", "train", "-o", "json"], env=environment, check=True, capture_output=True
     )
-    return json.loads(answer.stdout).get("phase") == "Completed"
+    return bool(json.loads(answer.stdout).get("phase") == "Completed")
 
 
 def _wait_ready(platform: subprocess.Popen[bytes], ready_file: Path) -> str | None:

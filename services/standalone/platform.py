@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
-import yaml
-
 from services.admission.app import build as build_admission
 from services.admission.settings import AdmissionSettings
 from services.controller.app import build as build_controller
@@ -32,10 +30,9 @@ from shared.log.port import EventLog
 from shared.service import Ids, Service
 from shared.settings import CommonSettings, load_settings
 from shared.telemetry.telemetry import Telemetry, from_environment
-from simulator.kubelet import Kubelets, parse_nodes
-from simulator.server import Simulator
+from simulator.cluster import simulated_cluster
+from simulator.kubelet import NodeSpec, parse_nodes
 
-CRDS: Final = Path(__file__).resolve().parents[2] / "deploy" / "crds"
 _READY_PAUSE: Final = 0.02
 
 S = TypeVar("S", bound=CommonSettings)
@@ -63,10 +60,10 @@ async def run_platform(
     Raises ConfigurationError, StartupError or Unavailable when it cannot start.
     """
     config = _Config(options)
-    nodes = parse_nodes(*options.nodes) if options.kubeconfig is None else []
+    nodes = parse_nodes(*options.nodes)
     async with AsyncExitStack() as stack:
         log = await _open_log(options, clock, stack)
-        kubeconfig = options.kubeconfig or await _simulate(options, clock, ids, stack)
+        kubeconfig = options.kubeconfig or await _simulate(options, nodes, clock, ids, stack)
         cluster = connect(str(kubeconfig), clock=clock, context=options.context)
         stack.push_async_callback(cluster.close)
         await _require_crds(cluster, kubeconfig)
@@ -107,8 +104,6 @@ async def run_platform(
         )
         services: list[Service] = [gateway, admission, controller, scheduler]
         async with asyncio.TaskGroup() as tasks:
-            if nodes:
-                tasks.create_task(Kubelets(cluster, clock, ids, nodes).run())
             for service in services:
                 tasks.create_task(service.run())
             await _until_ready(services, clock)
@@ -141,15 +136,16 @@ async def _open_log(options: Options, clock: Clock, stack: AsyncExitStack) -> Ev
     return log
 
 
-async def _simulate(options: Options, clock: Clock, ids: Ids, stack: AsyncExitStack) -> Path:
-    """Start a simulated API server and return the path of a kubeconfig for it."""
-    simulator = Simulator(clock, ids, host=options.host, crds=CRDS)
-    await simulator.start()
-    stack.push_async_callback(simulator.stop)
+async def _simulate(
+    options: Options, nodes: Sequence[NodeSpec], clock: Clock, ids: Ids, stack: AsyncExitStack
+) -> Path:
+    """Start a simulated cluster and return the path of a kubeconfig for it."""
     directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="pumice-"))
-    path = Path(directory) / "kubeconfig"
-    path.write_text(yaml.safe_dump(simulator.kubeconfig()), encoding="utf-8")
-    return path
+    kubeconfig = Path(directory) / "kubeconfig"
+    await stack.enter_async_context(
+        simulated_cluster(nodes, kubeconfig, clock=clock, ids=ids, host=options.host)
+    )
+    return kubeconfig
 
 
 async def _require_crds(cluster: Cluster, kubeconfig: Path) -> None:
