@@ -129,7 +129,7 @@ def reached(job: JobView, state: State) -> bool:
     """Whether a job is in a state, or past it."""
     if state == "admitted":
         return job.admitted
-    return job.ended or (state == "running" and (job.started or job.started_at is not None))
+    return job.ended or (state == "running" and job.started)
 
 
 def _accepted(job: JobView) -> JobView:
