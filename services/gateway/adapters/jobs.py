@@ -16,8 +16,9 @@ from services.gateway.adapters.problems import Problem, away, violations
 from services.gateway.adapters.waiting import wait_for
 from services.gateway.core.goals import Goal, reached
 from services.gateway.core.incarnation import Incarnation, of_submission
-from services.gateway.core.rendering import detail, links, trace
+from services.gateway.core.rendering import detail, links
 from services.gateway.core.submission import Invalid, Prepared, prepare, submission_id
+from services.gateway.core.tracing import trace
 from services.gateway.core.views import Accepted, JobDetail, JobList, JobSummary, TraceView
 from shared.errors import Conflict, ContractError
 from shared.telemetry.phases import Phase, job_attributes, phase_span

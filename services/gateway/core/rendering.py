@@ -19,13 +19,9 @@ from services.gateway.core.views import (
     PhaseTime,
     PlacedPod,
     Rejection,
-    SpanView,
-    TraceView,
     Waiting,
 )
 from shared.events.contracts import DecisionApplied, DecisionOutcome, GangDecided, GangReport
-from shared.telemetry.phases import SERVICE_OF, job_attributes
-from shared.telemetry.spans import SpanStatus, parse_traceparent, phase_span_id, root_parent
 
 _ENDING: Final = FINAL | {"Completing", "Terminating"}
 _WHOLE_JOB: Final = {"job"}  # of a submission; a report's job is a name, which the address has
@@ -191,7 +187,8 @@ def _carried_out(job: Incarnation) -> list[tuple[GangDecided, DecisionApplied]]:
     return found
 
 
-def _seconds(start: datetime, end: datetime | None) -> float | None:
+def seconds_between(start: datetime, end: datetime | None) -> float | None:
+    """Return the time between, never below zero; None when it goes on."""
     return None if end is None else max(0.0, (end - start).total_seconds())
 
 
@@ -201,61 +198,8 @@ def _phase_time(one: Interval) -> PhaseTime:
         generation=one.generation,
         start=one.start,
         end=one.end,
-        seconds=_seconds(one.start, one.end),
+        seconds=seconds_between(one.start, one.end),
         error=one.error,
-    )
-
-
-def trace(job: Incarnation) -> TraceView | None:
-    """Return a job's trace so far; None when it has none."""
-    context, times = parse_traceparent(job.traceparent), bounds(job)
-    if context is None or times is None or job.traceparent is None:
-        return None
-    record, (start, end) = job.record, times
-    failed = job.rejected or job.phase == "Failed"
-    root = SpanView(
-        span_id=context.span_id,
-        parent_id=root_parent(job.submission.tracestate) if job.submission else None,
-        name="job",
-        service="controller",
-        start=start,
-        end=end,
-        seconds=_seconds(start, end),
-        status=_status(end, failed=failed),
-        message=job.phase,
-        attributes=job_attributes(
-            record.namespace,
-            record.name,
-            queue=_summary(job).get("queue", ""),
-            uid=job.life.uid if job.life else "",
-        ),
-    )
-    spans = [_span(one, job.traceparent, context.span_id) for one in intervals(job)]
-    return TraceView(
-        trace_id=context.trace_id, namespace=record.namespace, name=record.name, spans=(root, *spans)
-    )
-
-
-def _status(end: datetime | None, *, failed: bool) -> str:
-    if failed:
-        return SpanStatus.ERROR.value
-    return (SpanStatus.UNSET if end is None else SpanStatus.OK).value
-
-
-def _span(one: Interval, traceparent: str, parent: str) -> SpanView:
-    end = None if one.end is None else max(one.start, one.end)
-    return SpanView(
-        span_id=phase_span_id(traceparent, one.phase, one.generation, one.occurrence),
-        parent_id=parent,
-        name=one.phase.value,
-        service=SERVICE_OF[one.phase],
-        start=one.start,
-        end=end,
-        seconds=_seconds(one.start, end),
-        status=_status(end, failed=one.error is not None),
-        message=one.error or "",
-        attributes=one.attributes,
-        links=one.links,
     )
 
 

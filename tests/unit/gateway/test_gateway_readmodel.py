@@ -13,8 +13,9 @@ from services.gateway.core.facts import Arrival, Model
 from services.gateway.core.incarnation import current, of_submission
 from services.gateway.core.listing import Listing
 from services.gateway.core.readmodel import fold
-from services.gateway.core.rendering import detail, history_entry, nodes, trace
+from services.gateway.core.rendering import detail, history_entry, nodes
 from services.gateway.core.retention import settle
+from services.gateway.core.tracing import trace
 from shared.events import topics
 from shared.events.codec import decode, encode
 from shared.events.contracts import PodCounts, PodState, Shape

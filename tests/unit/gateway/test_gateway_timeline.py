@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from services.gateway.core.facts import Model
 from services.gateway.core.incarnation import Incarnation, current
-from services.gateway.core.rendering import trace
 from services.gateway.core.timeline import intervals
+from services.gateway.core.tracing import trace
 from shared.telemetry.phases import Phase
 from shared.telemetry.spans import parse_traceparent, phase_span_id
 from tests.fixtures.gateway_story import CYCLE, Story, at
