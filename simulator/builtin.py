@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from simulator.columns import COLUMNS
 from simulator.core.kinds import Kind, Scale, Strategy, View
 from simulator.core.typed import Types
 from simulator.strategies import crds, events, others, pods
@@ -48,6 +49,7 @@ def _kind(  # noqa: PLR0913 - the columns of the table below
         type_name=type_name,
         view=view,
         fields=TYPES.fields,
+        columns=COLUMNS.get(f"{plural}.{group}" if group else plural, ()),
     )
 
 
@@ -65,18 +67,18 @@ KINDS: Final[tuple[Kind, ...]] = (
     _kind("", "persistentvolumes", "PersistentVolume", "pv", others.VOLUME, namespaced=False, status=True),
     _kind("", "serviceaccounts", "ServiceAccount", "sa", others.SERVICEACCOUNT),
     _kind("", "events", "Event", "ev", events.CORE),
-    _kind("", "endpoints", "Endpoints", "ep", others.PLAIN),
+    _kind("", "endpoints", "Endpoints", "ep", others.ENDPOINTS),
     _kind("", "resourcequotas", "ResourceQuota", "quota", others.QUOTA, status=True),
     _kind("", "limitranges", "LimitRange", "limits", others.LIMITRANGE),
-    _kind("", "replicationcontrollers", "ReplicationController", "rc", others.VERSIONED, status=True, scale=_REPLICAS, all_=True),
+    _kind("", "replicationcontrollers", "ReplicationController", "rc", others.REPLICATION, status=True, scale=_REPLICAS, all_=True),
     _kind(_APPS, "deployments", "Deployment", "deploy", others.DEPLOYMENT, status=True, scale=_REPLICAS, all_=True),
     _kind(_APPS, "replicasets", "ReplicaSet", "rs", others.REPLICASET, status=True, scale=_REPLICAS, all_=True),
     _kind(_APPS, "statefulsets", "StatefulSet", "sts", others.STATEFULSET, status=True, scale=_REPLICAS, all_=True),
     _kind(_APPS, "daemonsets", "DaemonSet", "ds", others.DAEMONSET, status=True, all_=True),
     _kind(_BATCH, "jobs", "Job", "", others.JOB, status=True, all_=True),
     _kind(_BATCH, "cronjobs", "CronJob", "cj", others.CRONJOB, status=True, all_=True),
-    _kind(_NET, "ingresses", "Ingress", "ing", others.VERSIONED, status=True),
-    _kind(_NET, "ingressclasses", "IngressClass", "", others.PLAIN, namespaced=False),
+    _kind(_NET, "ingresses", "Ingress", "ing", others.INGRESS, status=True),
+    _kind(_NET, "ingressclasses", "IngressClass", "", others.INGRESSCLASS, namespaced=False),
     _kind(_NET, "networkpolicies", "NetworkPolicy", "netpol", others.NETWORKPOLICY),
     _kind("scheduling.k8s.io", "priorityclasses", "PriorityClass", "pc", others.PRIORITYCLASS, namespaced=False),
     _kind("coordination.k8s.io", "leases", "Lease", "", others.PLAIN),
@@ -84,7 +86,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     _kind(_RBAC, "rolebindings", "RoleBinding", "", others.ROLEBINDING),
     _kind(_RBAC, "clusterroles", "ClusterRole", namespaced=False),
     _kind(_RBAC, "clusterrolebindings", "ClusterRoleBinding", "", others.ROLEBINDING, namespaced=False),
-    _kind("policy", "poddisruptionbudgets", "PodDisruptionBudget", "pdb", others.VERSIONED, status=True),
+    _kind("policy", "poddisruptionbudgets", "PodDisruptionBudget", "pdb", others.BUDGET, status=True),
     _kind("storage.k8s.io", "storageclasses", "StorageClass", "sc", others.STORAGECLASS, namespaced=False),
     _kind(_ADMISSION, "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", "", others.MUTATING, namespaced=False),
     _kind(_ADMISSION, "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", "", others.VALIDATING, namespaced=False),

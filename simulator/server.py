@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ class Simulator:
         self.logs = PodLogs()
         self.world = World(Registry(KINDS), history)
         self.world.defined = lambda crd: custom.kinds(crd, _metadata)
-        self._ids = ids
+        self._ids = lambda: _dashed(ids())
         self._host = host
         self._port = port
         self._hooks = Webhooks()
@@ -129,6 +130,14 @@ class Simulator:
                 call = Call(self.clock.now(), self._ids, "kube-controller-manager")
                 more = await self._hooks.run(collector.collect(self.world, call))
                 await self.clock.sleep(0)  # let requests in between
+
+
+def _dashed(identifier: str) -> str:
+    """Write an identifier as Kubernetes writes UIDs, where it is one of 32 hexadecimal digits."""
+    try:
+        return str(uuid.UUID(identifier))
+    except ValueError:
+        return identifier
 
 
 def _request(*parts: Any) -> web.BaseRequest:

@@ -23,6 +23,10 @@ from simulator.core.world import FOREGROUND, ORPHAN, Call, Steps, World
 JSON = dict[str, Any]
 
 _IMMORTAL: Final = ("default", "kube-system", "kube-public")
+_ORPHANS: Final = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
+    "or set propagationPolicy=Orphan to suppress this warning"
+)
 _POLICIES: Final = ("Foreground", "Background", "Orphan", "nil")
 
 
@@ -39,7 +43,10 @@ def delete(  # noqa: PLR0913 - the parts of one request
     if kind.storage == "namespaces" and name in _IMMORTAL:
         raise forbidden(kind, name, "this namespace may not be deleted")
     grace = _grace(kind, current.obj, options)
-    finalizers = _finalizers(current.obj, options)
+    if kind.strategy.orphans and not options.get("propagationPolicy") and options.get("orphanDependents") is None:
+        if kind.group == "batch":
+            call.warnings.append(_ORPHANS)
+    finalizers = _finalizers(kind, current.obj, options)
     waits = bool(finalizers) or grace > 0 or _namespace_waits(kind, current.obj)
     if call.dry_run:
         return _answer(kind, current)
@@ -101,14 +108,16 @@ def _grace(kind: Kind, obj: JSON, options: JSON) -> int:
     return 1 if grace < 0 else grace
 
 
-def _finalizers(obj: JSON, options: JSON) -> list[str]:
+def _finalizers(kind: Kind, obj: JSON, options: JSON) -> list[str]:
     """Return the finalizers after the wish for the dependents is written into them."""
     held: list[str] = list(obj["metadata"].get("finalizers") or ())
     policy = options.get("propagationPolicy")
     if policy is None and options.get("orphanDependents") is not None:
         policy = "Orphan" if options["orphanDependents"] else "Background"
     if policy is None:  # keep what an earlier request asked for
-        return held
+        if not kind.strategy.orphans or FOREGROUND in held or ORPHAN in held:
+            return held
+        policy = "Orphan"
     rest = [finalizer for finalizer in held if finalizer not in (FOREGROUND, ORPHAN)]
     added = {"Orphan": [ORPHAN], "Foreground": [FOREGROUND]}.get(policy, [])
     return rest + added

@@ -75,6 +75,7 @@ class Strategy:
     unconditional_update: bool = True
     create_on_update: bool = False
     status_counts: bool = False
+    orphans: bool = False  # dependents stay when a deletion says nothing about them
 
 
 class View(NamedTuple):

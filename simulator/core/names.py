@@ -11,7 +11,6 @@ JSON = dict[str, Any]
 
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_1035: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _NAME_PART: Final = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _LABEL_VALUE: Final = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 
@@ -25,11 +24,6 @@ SUBDOMAIN_WORDS: Final = (
     "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
     r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
-DNS1035_WORDS: Final = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
-    "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for "
-    "validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
-)
 _QUALIFIED_WORDS: Final = (
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
     "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
@@ -41,8 +35,7 @@ _VALUE_WORDS: Final = (
     "for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
 
-LABEL_NAMES: Final = frozenset({"namespaces"})
-DNS1035_NAMES: Final = frozenset({"services"})
+LABEL_NAMES: Final = frozenset({"namespaces", "services"})
 PATH_NAMES: Final = frozenset(
     f"{plural}.rbac.authorization.k8s.io" for plural in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")
 )
@@ -60,13 +53,6 @@ def subdomain(value: str) -> str:
     if len(value) > 253:
         return "must be no more than 253 bytes"
     return "" if _SUBDOMAIN.fullmatch(value) else SUBDOMAIN_WORDS
-
-
-def dns1035(value: str) -> str:
-    """Return why a text is no DNS-1035 label, or ''."""
-    if len(value) > 63:
-        return "must be no more than 63 bytes"
-    return "" if _1035.fullmatch(value) else DNS1035_WORDS
 
 
 def qualified_name(value: str) -> str:
@@ -106,8 +92,6 @@ def name_rule(resource: str, name: str) -> str:
     """Return why an object of a resource may not have a name, or ''."""
     if resource in LABEL_NAMES:
         return label(name)
-    if resource in DNS1035_NAMES:
-        return dns1035(name)
     if resource in PATH_NAMES:
         return "" if name not in (".", "..") and not set(name) & {"/", "%"} else "may not contain '/' or '%'"
     return subdomain(name)

@@ -9,7 +9,15 @@ import orjson
 import yaml
 
 from simulator.core import apply, merge, strategic
-from simulator.core.errors import StatusError, bad_request, conflict, not_found, unsupported_media_type
+from simulator.core.errors import (
+    StatusError,
+    bad_request,
+    conflict,
+    invalid_options,
+    not_found,
+    required,
+    unsupported_media_type,
+)
 from simulator.core.kinds import Kind
 from simulator.core.store import Entry
 from simulator.core.world import Call, Steps, World
@@ -95,6 +103,11 @@ def _same_name(obj: JSON, namespace: str, name: str, kind: Kind) -> None:
     place(kind, obj, namespace)
 
 
+def _manager_required() -> StatusError:
+    cause = required("fieldManager", "is required for apply patch")
+    return invalid_options("PatchOptions", cause)
+
+
 def _apply(  # noqa: PLR0913
     world: World, kind: Kind, namespace: str, name: str, body: bytes, call: Call, subresource: str, query: Mapping[str, str]
 ) -> Steps[tuple[Entry, bool]]:
@@ -103,15 +116,22 @@ def _apply(  # noqa: PLR0913
     except yaml.YAMLError as error:
         raise bad_request(f"error decoding YAML: {error}") from None
     if not isinstance(wanted, dict) or not wanted.get("kind") or not wanted.get("apiVersion"):
-        raise bad_request("error decoding YAML: Object 'Kind' is missing")
+        found = wanted if isinstance(wanted, dict) else {}
+        raise bad_request(f"invalid object type: /{found.get('apiVersion') or ''}, Kind={found.get('kind') or ''}")
     force = query.get("force") in ("true", "1")
     current = world.store.collection(kind.storage).get(namespace, name)
+    if not query.get("fieldManager"):
+        raise _manager_required()
+    call.applied = True
     obj = decode(kind, wanted, call)
     given = obj["metadata"].get("name", name)
     if given != name:
         raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
-    obj["metadata"]["name"] = name
     place(kind, obj, namespace)
+    raw = {k: v for k, v in wanted.items() if v is not None}  # as given: decoding adds values nobody asked for
+    raw["metadata"] = {**(wanted.get("metadata") or {}), "name": name}
+    if kind.namespaced:
+        raw["metadata"]["namespace"] = namespace
     if obj["metadata"].get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
     if current is None:
@@ -119,13 +139,13 @@ def _apply(  # noqa: PLR0913
             raise not_found(kind, name)
         if obj["metadata"].get("uid"):
             raise conflict(kind, name, f"uid mismatch: the provided object specified uid {obj['metadata']['uid']}, and no existing object was found")
-        obj["metadata"].pop("resourceVersion", None)
-        fresh = apply.created(kind, obj, call)
+        raw["metadata"].pop("resourceVersion", None)
+        fresh = apply.created(kind, raw, call)
         return (yield from create(world, kind, namespace, fresh, call)), True
     pinned = obj["metadata"].get("resourceVersion")
     if pinned and pinned != current.obj["metadata"]["resourceVersion"]:
         raise conflict(kind, name)
-    merged = apply.applied(kind, current, obj, call, subresource, force=force)
+    merged = apply.applied(kind, current, raw, call, subresource, force=force)
     decoded = decode(kind, merged, call, patched=True)
     decoded["metadata"]["resourceVersion"] = current.obj["metadata"]["resourceVersion"]
-    return (yield from replace(world, kind, current, decoded, call, subresource, applied=True)), False
+    return (yield from replace(world, kind, current, decoded, call, subresource)), False

@@ -88,8 +88,9 @@ def _time(value: Any) -> Any:  # noqa: ANN401
 
 
 def _micro_time(value: Any) -> Any:  # noqa: ANN401
-    if type(value) is not str or _DATE.fullmatch(value) is None:
-        raise WrongType("time", str(value))
+    match = _DATE.fullmatch(value) if type(value) is str else None
+    if match is None or len(match["fraction"] or "") != 7:
+        raise WrongType("microtime", str(value))
     return datetime.fromisoformat(value).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
@@ -272,6 +273,11 @@ def _refusal(error: WrongType, api_version: str, kind: str) -> StatusError:
     if error.found == "quantity":
         pattern = r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
         return bad_request(f"{prefix}quantities must match the regular expression '{pattern}'")
+    if error.found == "microtime":
+        layout = "2006-01-02T15:04:05.000000Z07:00"
+        rest = re.sub(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", "", error.wanted)
+        wanted = ".000000" if rest != error.wanted else "2006"
+        return bad_request(f'{prefix}parsing time "{error.wanted}" as "{layout}": cannot parse "{rest}" as "{wanted}"')
     if error.found == "time":
         words = f'parsing time "{error.wanted}" as "2006-01-02T15:04:05Z07:00": cannot parse "{error.wanted}" as "2006"'
         return bad_request(prefix + words)

@@ -47,6 +47,7 @@ class Call:
     manager: str = "unknown"
     dry_run: bool = False
     validation: str = "Warn"
+    applied: bool = False
     warnings: list[str] = field(default_factory=list)
 
     @property

@@ -153,7 +153,7 @@ def _new_metadata(world: World, kind: Kind, obj: JSON, call: Call) -> None:
             meta["name"] = prefix[:58] + suffix(call.ids())
     if kind.storage == "namespaces":  # the label follows a generated name
         kind.strategy.default(obj)
-    if not managed.kept(meta):
+    if not call.applied:
         meta.pop("managedFields", None)
 
 
@@ -195,7 +195,7 @@ def _no_name(kind: Kind) -> str:
 
 
 def replace(  # noqa: PLR0913
-    world: World, kind: Kind, current: Entry, obj: JSON, call: Call, subresource: str = "", *, applied: bool = False
+    world: World, kind: Kind, current: Entry, obj: JSON, call: Call, subresource: str = ""
 ) -> Steps[Entry]:
     """Put ``obj`` (private, decoded) in the place of ``current``. Raises StatusError."""
     strategy = kind.strategy
@@ -206,7 +206,7 @@ def replace(  # noqa: PLR0913
     _check_version(kind, obj, current)
     _carry_metadata(kind, obj, old)
     (strategy.prepare_status if subresource else strategy.prepare_update)(obj, old)
-    if not applied:
+    if not call.applied:
         managed.track(kind, obj, old, call, subresource)
     if strategy.generation and _spec_changed(obj, old, status_counts=strategy.status_counts):
         obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Callable
 from typing import Any, Final
 
 from shared.api.quantity import Quantity
@@ -38,11 +39,6 @@ def _first_generation(obj: JSON) -> None:
     obj["status"] = {}
 
 
-def _first_replicas(obj: JSON) -> None:
-    obj["metadata"]["generation"] = 1
-    obj["status"] = {"replicas": 0}
-
-
 def _first_ingress(obj: JSON) -> None:
     obj["metadata"]["generation"] = 1
     obj["status"] = {"loadBalancer": {}}
@@ -50,8 +46,18 @@ def _first_ingress(obj: JSON) -> None:
 
 PLAIN: Final = Strategy()
 WITH_STATUS: Final = Strategy(prepare_create=_no_status, prepare_update=_keep_status, prepare_status=_only_status)
-VERSIONED: Final = Strategy(
-    prepare_create=_first_generation, prepare_update=_keep_status, prepare_status=_only_status, generation=True
+INGRESS: Final = Strategy(
+    prepare_create=_first_ingress, prepare_update=_keep_status, prepare_status=_only_status, generation=True
+)
+
+
+def _first_budget(obj: JSON) -> None:
+    obj["metadata"]["generation"] = 1
+    obj["status"] = {"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0}
+
+
+BUDGET: Final = Strategy(
+    prepare_create=_first_budget, prepare_update=_keep_status, prepare_status=_only_status, generation=True
 )
 
 
@@ -252,12 +258,18 @@ CLAIM: Final = Strategy(
     prepare_status=_only_status,
     returns_deleted=True,
 )
+
+
+def _default_volume(obj: JSON) -> None:
+    spec = obj["spec"]
+    spec.setdefault("volumeMode", "Filesystem")
+    spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
+    if "hostPath" in spec:
+        spec["hostPath"].setdefault("type", "")
+
+
 VOLUME: Final = Strategy(
-    default=lambda obj: [
-        obj.setdefault("spec", {}).setdefault(k, v)
-        for k, v in (("volumeMode", "Filesystem"), ("persistentVolumeReclaimPolicy", "Retain"))
-    ]
-    and None,
+    default=_default_volume,
     prepare_create=lambda obj: obj.update(status={"phase": "Pending"}),
     prepare_update=_keep_status,
     prepare_status=_only_status,
@@ -265,7 +277,7 @@ VOLUME: Final = Strategy(
 )
 
 
-def _default_workload(kind: str, fields: JSON, strategy: JSON | None = None, strategy_field: str = "") -> Any:  # noqa: ANN401
+def _default_workload(fields: JSON, strategy: JSON | None = None, strategy_field: str = "") -> Any:  # noqa: ANN401
     def default(obj: JSON) -> None:
         spec = obj.setdefault("spec", {})
         for name, value in fields.items():
@@ -301,10 +313,14 @@ def _workload_change(new: JSON, old: JSON) -> list[Cause]:
     return causes
 
 
-def _workload(default: Any) -> Strategy:  # noqa: ANN401
+def _workload(default: Callable[[JSON], None], status: JSON | None = None) -> Strategy:
+    def prepare(obj: JSON) -> None:
+        obj["metadata"]["generation"] = 1
+        obj["status"] = dict(status or {})
+
     return Strategy(
         default=default,
-        prepare_create=_first_generation,
+        prepare_create=prepare,
         validate=_validate_workload,
         prepare_update=_keep_status,
         validate_update=_workload_change,
@@ -315,16 +331,14 @@ def _workload(default: Any) -> Strategy:  # noqa: ANN401
 
 DEPLOYMENT: Final = _workload(
     _default_workload(
-        "Deployment",
         {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600},
         {"maxUnavailable": "25%", "maxSurge": "25%"},
         "strategy",
     )
 )
-REPLICASET: Final = _workload(_default_workload("ReplicaSet", {"replicas": 1}))
+REPLICASET: Final = _workload(_default_workload({"replicas": 1}), {"replicas": 0})
 STATEFULSET: Final = _workload(
     _default_workload(
-        "StatefulSet",
         {
             "replicas": 1,
             "revisionHistoryLimit": 10,
@@ -333,12 +347,41 @@ STATEFULSET: Final = _workload(
         },
         {"partition": 0},
         "updateStrategy",
-    )
+    ),
+    {"replicas": 0, "availableReplicas": 0},
 )
 DAEMONSET: Final = _workload(
     _default_workload(
-        "DaemonSet", {"revisionHistoryLimit": 10}, {"maxUnavailable": 1, "maxSurge": 0}, "updateStrategy"
-    )
+        {"revisionHistoryLimit": 10}, {"maxUnavailable": 1, "maxSurge": 0}, "updateStrategy"
+    ),
+    {"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0},
+)
+
+
+def _default_replication(obj: JSON) -> None:
+    spec = obj["spec"]
+    spec.setdefault("replicas", 1)
+    template = spec.setdefault("template", {})
+    labels = (template.get("metadata") or {}).get("labels")
+    if labels:
+        spec.setdefault("selector", dict(labels))
+        if not obj["metadata"].get("labels"):
+            obj["metadata"]["labels"] = dict(labels)
+    pods.default_template(template)
+
+
+def _first_replication(obj: JSON) -> None:
+    obj["metadata"]["generation"] = 1
+    obj["status"] = {"replicas": 0}
+
+
+REPLICATION: Final = Strategy(
+    default=_default_replication,
+    prepare_create=_first_replication,
+    prepare_update=_keep_status,
+    prepare_status=_only_status,
+    generation=True,
+    orphans=True,
 )
 
 
@@ -391,6 +434,8 @@ def _job_uid(obj: JSON) -> None:
         "job-name": name,
     }
     obj["spec"]["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+    if not obj["metadata"].get("labels"):
+        obj["metadata"]["labels"] = dict(labels)
 
 
 def _prepare_job(obj: JSON) -> None:
@@ -401,6 +446,7 @@ def _prepare_job(obj: JSON) -> None:
 JOB: Final = Strategy(
     default=_default_job,
     prepare_create=_prepare_job,
+    orphans=True,
     validate=_validate_job,
     prepare_update=_keep_status,
     prepare_status=_only_status,
@@ -417,6 +463,7 @@ def _default_cronjob(obj: JSON) -> None:
         ("failedJobsHistoryLimit", 1),
     ):
         spec.setdefault(name, value)
+    pods.default_template(spec["jobTemplate"]["spec"]["template"])
 
 
 CRONJOB: Final = Strategy(
@@ -535,7 +582,17 @@ def _default_storage(obj: JSON) -> None:
     obj.setdefault("volumeBindingMode", "Immediate")
 
 
-STORAGECLASS: Final = Strategy(default=_default_storage)
+STORAGECLASS: Final = Strategy(default=_default_storage, returns_deleted=True)
+INGRESSCLASS: Final = Strategy(prepare_create=lambda obj: obj["metadata"].update(generation=1), generation=True)
+
+
+def _default_endpoints(obj: JSON) -> None:
+    for subset in obj.get("subsets") or ():
+        for port in subset.get("ports") or ():
+            port["protocol"] = port.get("protocol") or "TCP"
+
+
+ENDPOINTS: Final = Strategy(default=_default_endpoints)
 
 
 def _default_limits(obj: JSON) -> None:
@@ -556,11 +613,12 @@ QUOTA: Final = Strategy(
     returns_deleted=True,
 )
 SERVICEACCOUNT: Final = Strategy(returns_deleted=True)
-ROLEBINDING: Final = Strategy(
-    default=lambda obj: [
-        subject.setdefault("apiGroup", "rbac.authorization.k8s.io")
-        for subject in obj.get("subjects") or ()
-        if subject.get("kind") in ("User", "Group")
-    ]
-    and None
-)
+
+
+def _default_binding(obj: JSON) -> None:
+    for subject in obj.get("subjects") or ():
+        if subject.get("kind") in ("User", "Group"):
+            subject.setdefault("apiGroup", "rbac.authorization.k8s.io")
+
+
+ROLEBINDING: Final = Strategy(default=_default_binding)

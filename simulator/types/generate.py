@@ -44,6 +44,18 @@ _SPECIAL: Final = {
     "types.UID": "string",
     "types.NodeName": "string",
 }
+_EXTRA: Final = {
+    "meta/v1.ObjectMeta",
+    "meta/v1.DeleteOptions",
+    "core/v1.Binding",
+    "policy/v1.Eviction",
+    "autoscaling/v1.Scale",
+    "authorization/v1.SelfSubjectAccessReview",
+    "authorization/v1.SelfSubjectRulesReview",
+    "authorization/v1.SubjectAccessReview",
+    "authentication/v1.SelfSubjectReview",
+    "authentication/v1.TokenReview",
+}
 _STRUCT: Final = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.M | re.S)
 _NAMED: Final = re.compile(r"^type (\w+) =? ?((?:\[\]|map\[\w+\])?[\w.]+)$", re.M)
 _FIELD: Final = re.compile(r"^\t(?:(\w+)\s+)?([\w.\[\]*]+)\s+`([^`]*)`", re.M)
@@ -160,7 +172,7 @@ def generate(roots: set[str]) -> dict[str, dict[str, str]]:
     """Return the structs that the named ones reach."""
     types = _Types()
     found: dict[str, dict[str, str]] = {}
-    todo = sorted(roots | {"meta/v1.ObjectMeta", "meta/v1.DeleteOptions", "core/v1.Binding", "policy/v1.Eviction"})
+    todo = sorted(roots | _EXTRA)
     while todo:
         name = todo.pop()
         if name in found:

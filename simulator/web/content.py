@@ -8,7 +8,9 @@ from typing import Any, Final, Literal, NamedTuple
 import orjson
 import yaml
 
+from simulator.builtin import TYPES
 from simulator.core.errors import bad_request, not_acceptable, unsupported_media_type
+from simulator.web import protobuf
 
 _ACCEPTED: Final = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 _OFFERED: Final = ("application/json", "application/yaml", "application/json;stream=watch")
@@ -24,15 +26,19 @@ class Form(NamedTuple):
     view: Literal["object", "table", "metadata"] = "object"
 
 
-def read_body(media: str, body: bytes) -> Any:  # noqa: ANN401
-    """Parse a request's body. Raises StatusError 400 or 415."""
+def read_body(media: str, body: bytes, kind: str = "") -> Any:  # noqa: ANN401
+    """Parse a request's body; ``kind`` is the one that is expected. Raises StatusError 400 or 415."""
     try:
         if media in ("application/json", "", "application/octet-stream"):
-            return orjson.loads(body) if body else None
+            return orjson.loads(body)
+        if media == protobuf.MEDIA:
+            return protobuf.read(TYPES.structs, body)
         if media in _YAML:
             return yaml.load(body, Loader=_LOADER)  # noqa: S506 - a safe loader
     except orjson.JSONDecodeError as error:
-        raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
+        words = f"{error}" if body else "unexpected end of JSON input (<empty>)"
+        of = f"the object provided is unrecognized (must be of type {kind}): " if kind else ""
+        raise bad_request(f"{of}couldn't get version/kind; json parse error: {words}") from None
     except yaml.YAMLError as error:
         raise bad_request(f"couldn't get version/kind; json parse error: error converting YAML to JSON: {error}") from None
     raise unsupported_media_type(_ACCEPTED)

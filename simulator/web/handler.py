@@ -58,7 +58,7 @@ class Handler:
         if target is not None:
             return await self._resource(request, target)
         if request.method == "POST" and (found := discovery.review_kind(path)):
-            body = content.read_body(request.content_type if request.can_read_body else "", await request.read())
+            body = await self._body(request)
             return _json(orjson.dumps(subresources.review(*found, body)), 201)
         if request.method not in ("GET", "HEAD"):
             return _no_page()
@@ -72,7 +72,7 @@ class Handler:
         if clean == "/version":
             return _json(orjson.dumps(discovery.VERSION))
         if clean.startswith("/openapi/"):
-            return self._openapi.answer(request, clean) or _no_page()
+            return self._openapi.answer(clean) or _no_page()
         accept = request.headers.get("Accept", "")
         if clean in ("/api", "/apis") and "as=APIGroupDiscoveryList" in accept and "v=v2" in accept:
             media = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -175,13 +175,13 @@ class Handler:
         manager = query.get("fieldManager") or request.headers.get("User-Agent", "unknown").split("/")[0]
         return Call(self.clock.now(), self._ids, manager, bool(dry_run), validation)
 
-    async def _body(self, request: web.BaseRequest) -> Any:  # noqa: ANN401
+    async def _body(self, request: web.BaseRequest, kind: str = "") -> Any:  # noqa: ANN401
         raw = await request.read()
-        return content.read_body(request.content_type if "Content-Type" in request.headers else "", raw)
+        return content.read_body(_media(request), raw, kind)
 
     async def _create(self, request: web.BaseRequest, target: Target) -> web.Response:
         kind = target.kind
-        body = await self._body(request)
+        body = await self._body(request, kind.kind)
         call = self._call(request)
         namespace = target.namespace
         if namespace is None:
@@ -191,7 +191,7 @@ class Handler:
         return self._object(request, kind, entry, 201, call)
 
     async def _update(self, request: web.BaseRequest, target: Target) -> web.Response:
-        body = await self._body(request)
+        body = await self._body(request, target.kind.kind)
         call = self._call(request)
         steps = update(self.world, target.kind, target.namespace or "", target.name, body, call, target.subresource)
         entry, fresh = await self.hooks.run(steps)
@@ -211,7 +211,7 @@ class Handler:
 
     async def _options(self, request: web.BaseRequest) -> JSON:
         raw = await request.read()
-        body = content.read_body(request.content_type if "Content-Type" in request.headers else "", raw) if raw else None
+        body = content.read_body(_media(request), raw, "DeleteOptions") if raw else None
         options: JSON = dict(body) if isinstance(body, dict) else {}
         query = request.query
         if "gracePeriodSeconds" in query and "gracePeriodSeconds" not in options:
@@ -230,7 +230,7 @@ class Handler:
         self._settle()
         if isinstance(result, Entry):
             return self._object(request, target.kind, result, 200, call)
-        return _json(orjson.dumps(result))
+        return _json(orjson.dumps(result), headers=_warnings(call))
 
     async def _delete_collection(self, request: web.BaseRequest, target: Target) -> web.Response:
         kind = target.kind
@@ -294,6 +294,10 @@ class Handler:
 
     def _seconds(self) -> float:
         return self.clock.now().timestamp()
+
+
+def _media(request: web.BaseRequest) -> str:
+    return request.content_type if "Content-Type" in request.headers else ""
 
 
 def _no_page() -> web.Response:
