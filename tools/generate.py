@@ -1,4 +1,4 @@
-"""Writes all that is generated, or with ``--check`` fails when something on disk is not what it would write."""
+"""Writes all that is generated; with ``--check`` fails when something on disk is not what it would write."""
 
 from __future__ import annotations
 
@@ -16,8 +16,14 @@ ROOT = Path(__file__).resolve().parents[1]
 def files() -> dict[Path, str]:
     """Return the text of every generated file by its path."""
     made = {schemas.HOME / name: text for name, text in schemas.documents().items()}
-    made |= {ROOT / "deploy" / "crds" / name: text for name, text in crds.documents().items()}
-    pages = {"topics.md": reference.topics(), "settings.md": reference.settings()}
+    made |= {crds.DIRECTORY / crds.file_name(crd): crds.render(crd) for crd in crds.CRDS}
+    made[lifecycle.PAGE] = lifecycle.page()
+    pages = {
+        "commands.md": reference.commands(),
+        "metrics.md": reference.metrics(),
+        "settings.md": reference.settings(),
+        "topics.md": reference.topics(),
+    }
     made |= {ROOT / "docs" / "reference" / name: text for name, text in pages.items()}
     made[lifecycle.PAGE] = lifecycle.page()
     return made

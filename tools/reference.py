@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
+import tempfile
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Final
 
+import typer
+import yaml
 from pydantic.fields import FieldInfo
 
+from pumice.cli.app import app
 from services.standalone.options import SERVICES
+from shared.clock import SystemClock
 from shared.events.contracts import EVENTS
 from shared.events.topics import TOPICS, dead_letter
+from shared.kube.client import connect
+from shared.log.memory import MemoryLog
+from shared.process import new_id
 from shared.settings import CommonSettings
+from shared.telemetry.telemetry import Telemetry
 
 _MADE: Final = "<!-- Made by `make generate`; edit the code instead. -->\n"
 
@@ -44,10 +55,11 @@ def topics() -> str:
     )
     return (
         f"{_MADE}\n# Topics and events\n\n"
-        "Records are CloudEvents 1.0 in Kafka's binary mode with `traceparent` in the headers. Partitions are those at\n"
-        f"creation. What cannot be read goes to the topic's dead-letter topic (`{dead_letter('job-submitted')}`) as it "
-        "was,\nwith `dead_letter_reason`, `_message`, `_service`, `_topic`, `_partition` and `_offset` in the headers.\n"
-        "The whole as an AsyncAPI document: [asyncapi.yaml](../contracts/asyncapi.yaml).\n\n"
+        "Records are CloudEvents 1.0 in Kafka's binary mode with `traceparent` in the headers. Partitions\n"
+        "are those at creation. What cannot be read goes to the topic's dead-letter topic\n"
+        f"(`{dead_letter('job-submitted')}`) as it was, with `dead_letter_reason`, `_message`, `_service`,\n"
+        "`_topic`, `_partition` and `_offset` in the headers. The whole as an AsyncAPI document:\n"
+        "[asyncapi.yaml](../contracts/asyncapi.yaml).\n\n"
         + table(("topic", "key", "written by", "says", "cleanup", "partitions", "events"), rows)
         + "\n## Events\n\n"
         + table(("event", "type", "means"), events)
@@ -95,3 +107,58 @@ def _settings_table(fields: dict[str, FieldInfo]) -> str:
 def _default(info: FieldInfo) -> str:
     value: Any = info.get_default(call_default_factory=True)
     return "unset" if value is None else str(value)
+
+
+def commands() -> str:
+    """Return the page of the command line, from the commands' own help."""
+    root: Any = typer.main.get_command(app)
+    with root.make_context("pumice", ["--help"], resilient_parsing=True, terminal_width=100) as context:
+        pages = [f"{_MADE}\n# Command line\n\n{_fenced(root.get_help(context))}"]
+        for name in root.list_commands(context):
+            command = root.get_command(context, name)
+            with command.make_context(name, [], parent=context, resilient_parsing=True) as inner:
+                pages.append(f"\n## {name}\n\n{_fenced(inner.command.get_help(inner))}")
+    return "".join(pages)
+
+
+def _fenced(text: str) -> str:
+    return f"```\n{text.rstrip()}\n```\n"
+
+
+def metrics() -> str:
+    """Return the page of metrics, from the registries of the services as they are built."""
+    return asyncio.run(_metrics())
+
+
+async def _metrics() -> str:
+    clock = SystemClock()
+    pages = [
+        f"{_MADE}\n# Metrics\n\nIn Prometheus' format on each service's operations port, at `/metrics`.\n"
+    ]
+    with tempfile.TemporaryDirectory() as directory:
+        kubeconfig = Path(directory) / "kubeconfig"
+        kubeconfig.write_text(yaml.safe_dump(_NOWHERE), encoding="utf-8")
+        for name in SERVICES:
+            parts: dict[str, Any] = {"clock": clock, "log": MemoryLog(clock), "ids": new_id}
+            parts["telemetry"] = Telemetry(name)
+            if name == "controller":
+                parts["cluster"] = connect(str(kubeconfig), clock=clock)
+            importlib.import_module(f"services.{name}.app").build(settings_class(name)(), **parts)
+            rows = (
+                (f"`{family.name}`", family.type, family.documentation)
+                for family in parts["telemetry"].registry.collect()
+            )
+            pages.append(f"\n## {name}\n\n" + table(("metric", "kind", "meaning"), sorted(rows)))
+            if "cluster" in parts:
+                await parts["cluster"].close()
+    return "".join(pages)
+
+
+_NOWHERE: Final = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "current-context": "none",
+    "clusters": [{"name": "none", "cluster": {"server": "http://127.0.0.1:1"}}],
+    "users": [{"name": "none", "user": {}}],
+    "contexts": [{"name": "none", "context": {"cluster": "none", "user": "none"}}],
+}
