@@ -141,8 +141,10 @@ class TransactionalProducer(Protocol):
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """Begin; commit when the context is left, abort when it raises. Raises Fenced, Unavailable.
 
-        After Unavailable at the commit the transaction may have been committed or not: read the
-        group's committed offsets before doing it again.
+        After Unavailable the transaction may have been committed or not, and the producer is spent:
+        if the id is still yours, open it again (that settles the old transaction) and read the
+        group's committed offsets before doing it again. Fenced may also mean that the transaction
+        was open for longer than the log allows (Kafka: a minute).
         """
         ...
 

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
-from shared.errors import PumiceError, Unavailable
+from shared.errors import Unavailable
 from shared.log.core.partition import Slice
 from shared.log.inprocess.groups import Group
 
@@ -90,6 +90,9 @@ class Broker:
             self._publish(change)
             await self.clock.sleep(0)
             return change
+        if self._closing or self._thread is None:
+            message = "the log is not open"
+            raise Unavailable(message)
         future: asyncio.Future[Change] = asyncio.get_running_loop().create_future()
         self._queue.append((stage, future))
         self._work.set()
@@ -210,7 +213,7 @@ class Broker:
                 continue
             try:
                 staged.append((stage(), future))
-            except PumiceError as error:
+            except Exception as error:  # noqa: BLE001 - its caller's, whatever it is
                 if future is not None:
                     future.set_exception(error)
         try:

@@ -15,6 +15,7 @@ from aiokafka.errors import (
     IllegalStateError,
     KafkaConnectionError,
     KafkaError,
+    NodeNotReadyError,
     ProducerClosed,
     RebalanceInProgressError,
     UnknownMemberIdError,
@@ -60,6 +61,24 @@ def never_expire(producer: Any) -> None:
     follows. Waiting keeps order and adds no duplicate; the caller's own patience bounds it.
     """
     producer._message_accumulator._batch_ttl = float("inf")  # noqa: SLF001
+
+
+def survive_lookups(producer: Any) -> None:
+    """Let a producer live on when a connection breaks just while it asks for its coordinator.
+
+    Its background task takes some errors of that question for passing, but not this one, and ends.
+    """
+    lookup = producer.client.coordinator_lookup
+
+    async def patient(*arguments: Any) -> Any:
+        try:
+            return await lookup(*arguments)
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            raise NodeNotReadyError(str(error)) from error
+
+    producer.client.coordinator_lookup = patient
 
 
 async def stop_producer(producer: Any, timeout: float) -> None:

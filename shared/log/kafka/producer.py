@@ -23,7 +23,7 @@ from aiokafka.errors import (
 
 from shared.errors import Unavailable
 from shared.log.core.state import record_size, too_large
-from shared.log.kafka.aio import consumed, never_expire, stop_producer
+from shared.log.kafka.aio import consumed, never_expire, stop_producer, survive_lookups
 from shared.log.port import Position
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ async def start_producer(link: Link, transactional_id: str | None = None) -> Any
             linger_ms=0,
         )
         never_expire(producer)
+        survive_lookups(producer)
         try:
             await producer.start()
         except BaseException:

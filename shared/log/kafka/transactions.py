@@ -70,6 +70,7 @@ class KafkaTransaction:
             try:
                 entry = await future
             except TOO_LARGE as error:
+                self._owner.spend("a record was refused and its sequence number is lost")
                 size = record_size(record)
                 raise too_large(record, size, self._owner.link.settings.record_bytes) from error
             self.written[TopicPartition(entry.topic, entry.partition)] = entry.offset
@@ -133,6 +134,10 @@ class KafkaTransactionalProducer:
             self._end = Unavailable("this producer is closed")
         await stop_producer(self.producer, self.link.settings.close_timeout)
 
+    def spend(self, why: str) -> None:
+        """Refuse every later transaction, unless there is a stronger reason already."""
+        self._end = self._end or Unavailable(f"{why}: open its transactional id again")
+
     @contextmanager
     def translating(self) -> Iterator[None]:
         """Raise aiokafka's errors as ours, and remember those after which nothing goes."""
@@ -153,8 +158,7 @@ class KafkaTransactionalProducer:
                 async with self.link.within(self.link.settings.patience):
                     await self.producer.commit_transaction()
         except BaseException:
-            if self._end is None:
-                self._end = Unavailable("the outcome of a transaction is unknown: open its id again")
+            self.spend("the outcome of a transaction is unknown")
             raise
 
     async def _abort(self, *, cancelled: bool) -> None:
@@ -162,12 +166,11 @@ class KafkaTransactionalProducer:
         if fatal(self.producer) is not None:
             return
         settings = self.link.settings
-        spent = Unavailable("a transaction could not be aborted: open its id again")
         try:
             async with asyncio.timeout(settings.close_timeout if cancelled else settings.patience):
                 await self.producer.abort_transaction()
         except (KafkaError, TimeoutError, AssertionError):  # asserts a state that an error has left
-            self._end = self._end or spent
+            self.spend("a transaction could not be aborted")
         except asyncio.CancelledError:
-            self._end = self._end or spent
+            self.spend("a transaction could not be aborted")
             raise

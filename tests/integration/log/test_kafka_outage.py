@@ -180,4 +180,10 @@ async def test_a_record_over_the_topics_own_limit_is_too_large_and_harms_nobody(
             async with producer.transaction() as transaction:
                 await transaction.send(Record(name, b"k", b"never"))
                 await transaction.send(Record(name, b"k", b"x" * 20_000))
-        assert values(await read_all(log, name)) == ["0", "1"]
+        with pytest.raises(Unavailable, match="open its transactional id again"):
+            async with producer.transaction():
+                pass
+        again = await log.transactional(f"{name}-id")
+        async with again.transaction() as transaction:
+            await transaction.send(Record(name, b"k", b"2"))
+        assert values(await read_all(log, name)) == ["0", "1", "2"]
