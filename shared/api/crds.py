@@ -8,24 +8,23 @@ expect. Types of Kubernetes' own inside a Job (the pod template) list the fields
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import yaml
 
-from shared.api.base import JSON, KubeModel
+from shared.api.base import JSON
 from shared.api.batch import Job
 from shared.api.bus import Command
 from shared.api.meta import KubeObject
 from shared.api.resources import COMMANDS, JOBS, PODGROUPS, QUEUES
 from shared.api.scheduling import PodGroup, Queue
+from shared.api.structural import model_schema
 from shared.kube.port import Resource
 
 DIRECTORY: Final = Path(__file__).parents[2] / "deploy" / "crds"
 _HEADER: Final = "# Made from shared/api by `python -m shared.api.crds`; do not edit.\n"
-_DROPPED: Final = frozenset({"title", "default", "$defs", "additionalProperties"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,53 +130,6 @@ def object_schema(model: type[KubeObject]) -> JSON:
     schema["properties"]["kind"] = {"type": "string", "description": "What this object is."}
     schema["properties"]["metadata"] = {"type": "object"}
     return schema
-
-
-def model_schema(model: type[KubeModel]) -> JSON:
-    """Return the structural schema of a model, metadata included."""
-    raw = model.model_json_schema()
-    return _structural(raw, raw.get("$defs", {}))
-
-
-def _structural(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> JSON:
-    """Return a node without references, alternatives of null, and what structural schemas forbid."""
-    if (choices := node.get("anyOf")) is not None:
-        return _choice(node, choices, definitions)
-    if "$ref" in node:
-        target = definitions[node["$ref"].rpartition("/")[2]]
-        own = {key: value for key, value in node.items() if key != "$ref"}
-        return _structural({**target, **own}, definitions)
-    result = {key: value for key, value in node.items() if key not in _DROPPED and not key.startswith("x-")}
-    result.update({key: value for key, value in node.items() if key.startswith("x-kubernetes-")})
-    if "x-default" in node:
-        result["default"] = node["x-default"]
-    if "properties" in node:
-        properties = node["properties"]
-        result["properties"] = {key: _structural(value, definitions) for key, value in properties.items()}
-        required = [key for key, value in properties.items() if _is_required(value)]
-        if required:
-            result["required"] = required
-    elif isinstance(values := node.get("additionalProperties"), dict):
-        result["additionalProperties"] = _structural(values, definitions)
-    if "items" in node:
-        result["items"] = _structural(node["items"], definitions)
-    return result
-
-
-def _choice(node: Mapping[str, Any], choices: list[JSON], definitions: Mapping[str, Any]) -> JSON:
-    """Return the schema of a value that may be absent, or of an integer or text."""
-    own = {key: value for key, value in node.items() if key != "anyOf"}
-    if "x-kubernetes-int-or-string" in node:
-        kept = _structural(own, definitions)
-        return {"anyOf": [{"type": "integer"}, {"type": "string"}], **kept}
-    present = [choice for choice in choices if choice.get("type") != "null"]
-    if len(present) == 1:
-        return _structural({**present[0], **own}, definitions)
-    return {**_structural(own, definitions), "x-kubernetes-preserve-unknown-fields": True}
-
-
-def _is_required(node: Mapping[str, Any]) -> bool:
-    return bool(node.get("x-required"))
 
 
 def render(crd: Crd) -> str:

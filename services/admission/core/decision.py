@@ -80,17 +80,19 @@ def decide(submission: str, obj: JSON, view: ClusterView, settings: Defaults) ->
         return Repeated(namespace, name)
     derived = derived_numbers(read.job)
     damaged = {violation.path for violation in read.violations}
-    broken = [violation for violation in _rules(job, view, damaged) if violation.path not in derived]
+    broken = [
+        violation for violation in _rules(read.job, job, view, damaged) if violation.path not in derived
+    ]
     violations = [*read.violations, *broken]
     if known is not None:
         violations.append(_exists(known, namespace, name))
     return Rejected(namespace, name, tuple(violations)) if violations else Admitted(job)
 
 
-def _rules(job: Job, view: ClusterView, damaged: set[str]) -> Iterator[Violation]:
+def _rules(written: Job, job: Job, view: ClusterView, damaged: set[str]) -> Iterator[Violation]:
     found = list(_first_of_each_path(metadata_rules(job.metadata), validate_job(job, view)))
     paths = {one.path for one in found}
-    found += [one for one in schema_rules(job.dump()) if one.path not in paths]
+    found += [one for one in schema_rules(written.dump()) if one.path not in paths]
     for violation in found:
         is_consequence = violation.code in _CONSEQUENCES or _under(violation.path, damaged)
         if not (damaged and is_consequence):

@@ -54,6 +54,10 @@ def _running(spec: PodSpec, path: str) -> Violations:
     yield from one_of(spec.preemption_policy, f"{path}.preemptionPolicy", _PREEMPTION)
     yield from within(spec.termination_grace_period_seconds, f"{path}.terminationGracePeriodSeconds", 0)
     yield from within(spec.active_deadline_seconds, f"{path}.activeDeadlineSeconds", 1, _INT32_MAX)
+    dns = (spec.model_extra or {}).get("dnsConfig")
+    if spec.dns_policy == "None" and not (isinstance(dns, dict) and dns.get("nameservers")):
+        message = "dnsPolicy None needs at least one name server"
+        yield Violation("required", f"{path}.dnsConfig.nameservers", message)
     if spec.share_process_namespace and spec.host_pid:
         yield Violation("invalid", f"{path}.shareProcessNamespace", "excludes hostPID")
     overhead, wrong = amounts(spec.overhead, f"{path}.overhead")

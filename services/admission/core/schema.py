@@ -1,13 +1,15 @@
 """What the API server checks of a job before any webhook sees it, for jobs that come by the log.
 
 The CRD's own schema is the source: ranges, lengths, patterns, enumerations, required fields; then the
-object's metadata.
+object's metadata. A field that looks like a slip of a known one is refused, as kubectl's strict
+validation does; other unknown fields are a newer version's and pass.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from functools import cache
 from typing import Any, Final
 
@@ -16,10 +18,14 @@ from services.admission.core.pod.checks import annotation_map, label_map
 from services.admission.core.violations import Violation, listing
 from shared.api.base import JSON
 from shared.api.batch import Job
-from shared.api.crds import model_schema
 from shared.api.meta import ObjectMeta
+from shared.api.structural import model_schema
 
 _RANGES: Final = {"int32": 2**31, "int64": 2**63}
+_LIKE_VOLCANO: Final = 0.8
+"""How alike an unknown field must be to one of ours to be taken for a slip; others are left alone."""
+_LIKE_KUBERNETES: Final = 0.9
+"""The same for Kubernetes' own types, of which we know only some fields: none of the others is so alike."""
 _INT_OR_STRING: Final = "x-kubernetes-int-or-string"
 
 
@@ -30,7 +36,7 @@ def job_schema() -> JSON:
 
 
 def schema_rules(job: JSON) -> list[Violation]:
-    """Return what the CRD's schema refuses in a job's spec; types are expected to be right."""
+    """Return what the CRD's schema refuses in a job's spec as it was written; its types must be right."""
     found: list[Violation] = []
     check, spec = _spec_check(), job.get("spec")
     if check is not None and spec is not None:
@@ -110,12 +116,13 @@ def _text_check(node: Mapping[str, Any]) -> Check | None:
         return None
 
     def check(value: Any, path: str, found: list[Violation]) -> None:
-        if longest is not None and len(value) > longest:
+        if not value:  # empty counts as absent, as for Go's clients
+            if shortest:
+                found.append(Violation("required", path, "must not be empty"))
+        elif longest is not None and len(value) > longest:
             found.append(Violation("too-long", path, f"must be at most {longest} characters"))
         elif allowed is not None and value not in allowed:
             found.append(Violation("unsupported", path, f'"{value[:80]}" is not one of {listing(allowed)}'))
-        elif len(value) < shortest:
-            found.append(Violation("required", path, "must not be empty"))
         elif pattern is not None and not pattern.search(value):
             found.append(Violation("invalid", path, f'"{value[:80]}" must match {pattern.pattern}'))
 
@@ -139,23 +146,35 @@ def _list_check(node: Mapping[str, Any]) -> Check | None:
 
 
 def _object_check(node: Mapping[str, Any]) -> Check | None:
+    if "additionalProperties" in node:
+        return _map_check(_check(node["additionalProperties"]))
     required = tuple(node.get("required", ()))
     children = {name: _check(child) for name, child in node.get("properties", {}).items()}
-    checks = {name: own for name, own in children.items() if own is not None}
-    values_check = _check(node["additionalProperties"]) if "additionalProperties" in node else None
-    if not required and not checks and values_check is None:
-        return None
+    likeness = _LIKE_KUBERNETES if "x-kubernetes-preserve-unknown-fields" in node else _LIKE_VOLCANO
 
     def check(value: Any, path: str, found: list[Violation]) -> None:
         missing = (name for name in required if value.get(name) is None)
         found.extend(Violation("required", f"{path}.{name}", f"{name} is required") for name in missing)
         for name, item in value.items():
-            if item is None:
-                continue
-            if name in checks:
-                checks[name](item, f"{path}.{name}", found)
-            elif values_check is not None:
-                values_check(item, f"{path}[{name}]", found)
+            if name not in children:
+                meant = get_close_matches(name, children.keys() - value.keys(), n=1, cutoff=likeness)
+                if meant:
+                    message = f'there is no field "{name[:80]}"; did you mean "{meant[0]}"?'
+                    found.append(Violation("unknown-field", f"{path}.{name}", message))
+            elif item is not None and (own := children[name]) is not None:
+                own(item, f"{path}.{name}", found)
+
+    return check
+
+
+def _map_check(check_item: Check | None) -> Check | None:
+    if check_item is None:
+        return None
+
+    def check(value: Any, path: str, found: list[Violation]) -> None:
+        for name, item in value.items():
+            if item is not None:
+                check_item(item, f"{path}[{name}]", found)
 
     return check
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from services.admission.core.decision import Admitted, Rejected, Repeated, decide
 from services.admission.core.defaults import Defaults
+from services.admission.core.jobs import validate_job
 from services.admission.core.reading import read_job
 from services.admission.core.view import FixedView, JobInfo
 from shared.api.batch import Job
@@ -142,6 +143,24 @@ def test_what_the_api_server_would_refuse_is_refused(changes, expected):
 
 
 @pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ([("spec/minAvailble", 2)], "admitted"),
+        ([("spec/minAvailable", ...), ("spec/minAvailble", 2)], [("unknown-field", "spec.minAvailble")]),
+        ([(f"{TASK}/replica", 2)], "admitted"),
+        ([(f"{TASK}/replicas", ...), (f"{TASK}/replica", 2), ("spec/minAvailable", 1)], [("unknown-field", "spec.tasks[1].replica")]),
+        ([(f"{TASK}/template/spec/containers/0/volumeMount", [])], "admitted"),
+        ([(f"{TASK}/template/spec/containers/0/workingdir", "/")],
+         [("unknown-field", "spec.tasks[1].template.spec.containers[0].workingdir")]),
+        ([(f"{TASK}/template/spec/serviceAccount", "x"), (f"{TASK}/template/spec/resourceClaims", [])], "admitted"),
+        ([("spec/somethingOfALaterVersion", {"a": 1})], "admitted"),
+    ],
+)  # fmt: skip
+def test_a_field_that_looks_like_a_slip_of_one_that_is_missing_is_refused(changes, expected):
+    assert outcome(spoiled(*changes)) == expected
+
+
+@pytest.mark.parametrize(
     ("known", "expected"),
     [
         (JobInfo("u1", "s0"), [("already-exists", "metadata.name")]),
@@ -216,6 +235,7 @@ def test_whatever_is_in_a_job_the_decision_is_made(damage):
         assert all(violation.code and violation.message for violation in decision.violations)
     if isinstance(decision, Admitted):
         assert Job.model_validate(decision.job.dump()) == decision.job
+        assert validate_job(decision.job, VIEW) == []
 
 
 @given(st.dictionaries(st.sampled_from(["metadata", "spec", "status", "x"]), any_json))

@@ -213,6 +213,7 @@ CASES: list[tuple[list[tuple[str, Any]], list[tuple[str, str]]]] = [
     # the pod itself
     ([("spec/restartPolicy", "Sometimes")], [("unsupported", "t.spec.restartPolicy")]),
     ([("spec/dnsPolicy", "Mine")], [("unsupported", "t.spec.dnsPolicy")]),
+    ([("spec/dnsPolicy", "None")], [("required", "t.spec.dnsConfig.nameservers")]),
     ([("spec/preemptionPolicy", "Always")], [("unsupported", "t.spec.preemptionPolicy")]),
     ([("spec/terminationGracePeriodSeconds", -1)], [("invalid", "t.spec.terminationGracePeriodSeconds")]),
     ([("spec/activeDeadlineSeconds", 0)], [("invalid", "t.spec.activeDeadlineSeconds")]),
@@ -259,6 +260,7 @@ def test_a_mistake_is_reported_with_its_code_and_path(changes, expected):
         [anti(labelSelector={"matchLabels": {"a": "b"}}, namespaceSelector={})],
         [("spec/tolerations", [{"operator": "Exists"}, {"key": "a", "effect": "NoExecute", "tolerationSeconds": 3}])],
         [spread(minDomains=2, nodeAffinityPolicy="Honor")],
+        [("spec/dnsPolicy", "None"), ("spec/dnsConfig", {"nameservers": ["1.1.1.1"]})],
         [("spec/hostAliases", [{"ip": "::1", "hostnames": ["a.b"]}])],
         [("metadata/annotations", {"Example.com/UPPER": "x"})],
     ],
