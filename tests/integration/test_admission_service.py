@@ -393,6 +393,17 @@ async def test_a_queue_that_does_not_appear_is_not_waited_for_long(world):
     assert (answer.time - EPOCH).total_seconds() < 2
 
 
+async def test_a_job_with_other_mistakes_does_not_wait_for_its_queue(world):
+    await world.queues()
+    await world.start()
+    await asyncio.sleep(1)
+    sent = world.clock.now()
+    await world.submit(spoiled(("spec/queue", "reserch"), ("spec/maxRetry", -1)))
+    [answer] = await world.answers(1)
+    assert codes(answer) == ["out-of-range", "queue-not-found"]
+    assert (answer.time - sent).total_seconds() < 0.5
+
+
 async def test_the_queue_tree_is_followed(world):
     await world.queues()
     await world.queues(QueueState(name="team-a", parent="research"), QueueState(name="shut", state="Closed"))

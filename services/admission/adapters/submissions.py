@@ -80,14 +80,14 @@ class Submissions:
         self._tell(message, decision, trace, now)
 
     async def _decide(self, submission: str, event: c.JobSubmitted, view: LiveView) -> Decision:
-        """Decide; when the queue is unknown, give it a moment to appear."""
+        """Decide; when an unknown queue is all that is wrong, give it a moment to appear."""
         deadline = self._clock.monotonic() + self._queue_patience
         while True:
             decision = decide(submission, event.job, view, self._defaults)
-            unknown = isinstance(decision, Rejected) and any(
+            may_change = isinstance(decision, Rejected) and all(
                 violation.code == _QUEUE_NOT_FOUND for violation in decision.violations
             )
-            if not unknown or self._clock.monotonic() >= deadline:
+            if not may_change or self._clock.monotonic() >= deadline:
                 return decision
             await self._clock.sleep(_LOOK_AGAIN)
 
