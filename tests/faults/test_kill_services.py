@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pumice import AsyncClient
+from pumice import AsyncClient, Retry
 from shared.api.resources import JOBS, PODGROUPS
 from tests.fixtures.platform import gang
 from tests.fixtures.services import SERVICES, PodWatch, Services, cluster_of, running_services
@@ -34,7 +34,7 @@ async def test_every_gang_ends_once_and_whole_whoever_is_killed(own_kafka_broker
         running_services(tmp_path, own_kafka_broker.bootstrap, "16x8") as services,
         cluster_of(services) as cluster,
         PodWatch(cluster) as watch,
-        AsyncClient(services.url) as client,
+        AsyncClient(services.url, retry=Retry(attempts=60, patience=120)) as client,
     ):
         killing = asyncio.create_task(kill_each_once(services))
 
