@@ -30,6 +30,10 @@ class Books:
     phases: dict[Key, str] = field(default_factory=dict)
     pods: dict[Key, c.PodState] = field(default_factory=dict)
     flying: dict[str, Decision] = field(default_factory=dict)
+    shapes: dict[str, dict[str, c.Shape]] = field(default_factory=dict)
+    """Of flying decisions, by number and task."""
+    queue_of: dict[str, str] = field(default_factory=dict)
+    """Of flying decisions, by number."""
 
 
 class World:
@@ -114,6 +118,9 @@ class World:
             if not decision.again:
                 self.check(decision)
             self.books.flying[decision.number] = decision
+            gang = self.books.gangs[decision.namespace, decision.name]
+            self.books.shapes[decision.number] = {task.name: task.shape for task in gang.tasks}
+            self.books.queue_of[decision.number] = gang.queue
             if not decision.again:
                 self.check_room({row[2] for row in decision.rows})
                 self.check_queues(decision)
@@ -242,16 +249,9 @@ class World:
             if pod.node is not None and pod.phase not in ("Succeeded", "Failed"):
                 found.setdefault(key, []).append((pod.node, {**pod.shape.requests, "pods": 1}))
         for decision in self.books.flying.values():
-            gang = self.books.gangs.get((decision.namespace, decision.name))
             for name, task, node, _ in decision.rows:
-                there = self.books.pods.get((decision.namespace, name))
-                if there is not None and there.node is not None and there.generation == decision.generation:
-                    continue
-                if gang is not None and (gang.uid, gang.generation) == (decision.uid, decision.generation):
-                    shape = next(one.shape for one in gang.tasks if one.name == task)
-                    found.setdefault((decision.namespace, name), []).append(
-                        (node, {**shape.requests, "pods": 1})
-                    )
+                shape = self.books.shapes[decision.number][task]
+                found.setdefault((decision.namespace, name), []).append((node, {**shape.requests, "pods": 1}))
         return found
 
     def check_room(self, touched: set[str]) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from services.scheduler.core.decisions import Decision, Flight, Outcome
-from services.scheduler.core.gangs import Gang, Member, OrderKey, Pick, by_shape
+from services.scheduler.core.gangs import NOTHING, Gang, Member, OrderKey, Pick, by_shape
 from services.scheduler.core.index import Taken
 from services.scheduler.core.lanes import START, Behind, Lane, NoQuota, NoRoom, NotOpen, Scarce, Stop
 from services.scheduler.core.model import Model
@@ -45,6 +45,8 @@ class _Draft:
     gang: Gang
     flight: Flight
     more: list[Pick] = field(default_factory=list[Pick])
+    whole: bool = False
+    """It places all that the gang needs."""
 
 
 class _Cycle:
@@ -194,7 +196,8 @@ class _Cycle:
         draft = self._drafts.get(gang)
         if draft is None:
             more = [] if charged else gang.needs.more
-            draft = self._drafts[gang] = _Draft(gang, Flight(self._decision(gang), queue), more)
+            whole = not gang.needs.more
+            draft = self._drafts[gang] = _Draft(gang, Flight(self._decision(gang), queue), more, whole)
             model.waiting.leave(gang)
             model.unplaced.pop(gang, None)
         groups = by_shape(picks)
@@ -220,7 +223,6 @@ class _Cycle:
                     pods[name] = (slot, shape)
                     states[member] = Member.FLYING
                 task.counting += len(pick.members)
-        model.dirty[gang] = None
 
     def _decision(self, gang: Gang) -> Decision:
         contract = gang.contract
@@ -246,6 +248,11 @@ class _Cycle:
         due = self.now.timestamp() + self.model.policy.patience.total_seconds()
         for draft in self._drafts.values():
             self.model.flights.launch(draft.flight, due)
+            if draft.whole:
+                draft.gang.needs = NOTHING
+                self.model.set_wanted(draft.gang, {})
+            else:
+                self.model.dirty[draft.gang] = None
         return [draft.flight.decision for draft in self._drafts.values()]
 
 

@@ -92,7 +92,8 @@ class Reference:
             sum(
                 preferred.weight
                 for preferred in shape.preferred_terms
-                if node.state.labels.get(preferred.term.expressions[0].key) in preferred.term.expressions[0].values
+                if node.state.labels.get(preferred.term.expressions[0].key)
+                in preferred.term.expressions[0].values
             )
         )
 

@@ -1,0 +1,271 @@
+"""The scheduler's pure core: how many decisions it makes, and what they cost as the cluster grows.
+
+``python -m bench.placement --nodes 5000 --gang 20 --pods 100000 --shapes 1``
+
+Measured, each several times, with the median and the lowest and highest:
+
+- **burst**: gangs wait in a cluster; time of ``decide`` for all of them. When the cluster is 80 % full
+  the pods end and it goes on, until ``--pods`` were placed. Reading events is timed apart.
+- **lone gang**: one gang of 4 arrives in a cluster that is half full: its event and its cycle.
+- **waiting**: 10,000 equal gangs wait for room that is not there, and a pod elsewhere ends: one cycle.
+- **memory** of the nodes, and of pods that run.
+
+Times are CPU time of the one thread: the core does nothing else than compute, so on an idle machine that
+is the wall time, and on a busy one it still says what the core costs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import gc
+import pstats
+import time
+import tracemalloc
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from bench.report import Report, Row, Spread
+from services.scheduler.core.cycle import decide
+from services.scheduler.core.decisions import Decision
+from services.scheduler.core.model import Model
+from shared.events.contracts import Gang, GangTask, Member, NodeState, PodState, QueueState, Shape
+
+NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
+GPU: Final = "nvidia.com/gpu"
+GPUS: Final = 8
+FULL: Final = 0.8
+GIB: Final = 1 << 30
+
+
+def cluster(nodes: int) -> Model:
+    """Return a model of nodes with 8 GPUs each, and one open queue."""
+    model = Model()
+    model.apply_queue(QueueState(name="default"))
+    allocatable = {"cpu": 128_000, "memory": 1024 * GIB, "pods": 110, GPU: GPUS}
+    for number in range(nodes):
+        name = f"node-{number:05d}"
+        labels = {"kubernetes.io/hostname": name, "zone": f"z{number % 4}"}
+        model.apply_node(NodeState(name=name, labels=labels, allocatable=allocatable))
+    return model
+
+
+def shape(number: int) -> Shape:
+    """Return the shape of one-GPU pods; those of different numbers differ in memory."""
+    return Shape(requests={"cpu": 8_000, "memory": 64 * GIB + number * GIB // 64, GPU: 1})
+
+
+def gang(name: str, size: int, of: Shape) -> Gang:
+    """Return a gang of equal pods that must all run."""
+    members = tuple(Member(pod=f"{name}-worker-{index}", index=index) for index in range(size))
+    return Gang(
+        namespace="bench",
+        name=name,
+        uid=name,
+        min_member=size,
+        tasks=(GangTask(name="worker", shape=of, members=members, minimum=size),),
+        created_at=NOW,
+        ready_since=NOW,
+    )
+
+
+def bound(decision: Decision, of: Shape) -> list[PodState]:
+    """Return the states of a decision's pods once they run."""
+    return [
+        PodState(
+            namespace="bench",
+            name=pod,
+            uid=pod,
+            gang=decision.name,
+            task=task,
+            queue="default",
+            node=node,
+            phase="Running",
+            shape=of,
+            created_at=NOW,
+        )
+        for pod, task, node, _ in decision.rows
+    ]
+
+
+def burst(nodes: int, size: int, pods: int, shapes: int) -> Row:
+    """Place ``pods`` pods in gangs of ``size``, in waves that fill the cluster to 80 %."""
+    model = cluster(nodes)
+    kinds = [shape(number) for number in range(shapes)]
+    wave = max(1, min(pods, int(nodes * GPUS * FULL)) // size)
+    placed = decisions = events = number = 0
+    deciding = folding = 0.0
+    while placed < pods:
+        waiting = [gang(f"g{number + i}", size, kinds[(number + i) % shapes]) for i in range(wave)]
+        number += wave
+        started = time.thread_time()
+        for one in waiting:
+            model.gang_ready(one)
+        folding += time.thread_time() - started
+        gc.collect()
+        started = time.thread_time()
+        made = decide(model, NOW).decisions
+        deciding += time.thread_time() - started
+        placed += sum(len(decision.rows) for decision in made)
+        decisions += len(made)
+        if not made:
+            raise RuntimeError(f"a gang of {size} does not fit on {nodes} nodes")
+        by_gang = {one.name: one.tasks[0].shape for one in waiting}
+        states = [state for decision in made for state in bound(decision, by_gang[decision.name])]
+        started = time.thread_time()
+        for state in states:
+            model.apply_pod(state)
+        for state in states:
+            model.remove_pod(state.namespace, state.name)
+        for decision in made:
+            model.remove_podgroup(decision.namespace, decision.name)
+        folding += time.thread_time() - started
+        events += wave + 2 * len(states) + len(made)
+    return {
+        "pods/s": placed / deciding,
+        "decisions/s": decisions / deciding,
+        "us per decision": deciding / decisions * 1e6,
+        "events/s": events / folding,
+    }
+
+
+def lone(nodes: int, count: int) -> list[float]:
+    """Return seconds from a lone gang's event to its decision, in a cluster that is half full."""
+    model = cluster(nodes)
+    kind = shape(0)
+    for number in range(nodes * GPUS // 2 // 20):
+        model.gang_ready(gang(f"full{number}", 20, kind))
+    decide(model, NOW)
+    seconds: list[float] = []
+    for number in range(count):
+        one = gang(f"lone{number}", 4, kind)
+        started = time.thread_time()
+        model.gang_ready(one)
+        (decision,) = decide(model, NOW).decisions
+        seconds.append(time.thread_time() - started)
+        for state in bound(decision, kind):
+            model.apply_pod(state)
+            model.remove_pod(state.namespace, state.name)
+        model.remove_podgroup("bench", one.name)
+    return seconds
+
+
+def waiting(nodes: int, gangs: int, count: int) -> list[float]:
+    """Return seconds of a cycle when many equal gangs wait and a pod that frees too little ends."""
+    model = cluster(nodes)
+    kind = shape(0)
+    for number in range(nodes * GPUS // 20):
+        model.gang_ready(gang(f"full{number}", 20, kind))
+    made = decide(model, NOW).decisions
+    states = [state for one in made[: count // 20 + 1] for state in bound(one, kind)]
+    for state in states:
+        model.apply_pod(state)
+    for number in range(gangs):
+        model.gang_ready(gang(f"wait{number}", 500, kind))
+    decide(model, NOW)
+    seconds: list[float] = []
+    for state in states[:count]:
+        started = time.thread_time()
+        model.remove_pod(state.namespace, state.name)
+        decide(model, NOW)
+        seconds.append(time.thread_time() - started)
+    return seconds
+
+
+def memory(nodes: int) -> Row:
+    """Return what nodes and running pods take, arrays and objects."""
+    gc.collect()
+    tracemalloc.start()
+    model = cluster(nodes)
+    of = shape(0)
+    model.index(model.shapes.intern(of))
+    with_nodes = tracemalloc.get_traced_memory()[0]
+    pods = nodes * GPUS // 2
+    for number in range(pods // 20):
+        model.gang_ready(gang(f"g{number}", 20, of))
+    for decision in decide(model, NOW).decisions:
+        for state in bound(decision, of):
+            model.apply_pod(state)
+    gc.collect()
+    with_pods = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    return {
+        "nodes": nodes,
+        "MiB of nodes": with_nodes / 2**20,
+        "running pods": pods,
+        "MiB of pods and gangs": (with_pods - with_nodes) / 2**20,
+        "bytes per pod": (with_pods - with_nodes) / max(pods, 1),
+    }
+
+
+def percentile(values: Sequence[float], part: float) -> float:
+    """Return the value below which ``part`` of the values are."""
+    return sorted(values)[min(len(values) - 1, int(part * len(values)))]
+
+
+def run(options: argparse.Namespace) -> Report:
+    """Measure everything the options ask for."""
+    report = Report(
+        "placement",
+        "Placement: the scheduler's core",
+        {"pods": options.pods, "shapes": options.shapes, "repeats": options.repeats},
+    )
+    table = report.table("Burst", "Time of `decide` alone; events are folded in apart.")
+    for nodes in options.nodes:
+        for size in options.gang:
+            if size > nodes * GPUS * FULL:
+                continue
+            runs = [burst(nodes, size, options.pods, options.shapes) for _ in range(options.repeats)]
+            figures = {name: Spread.of([one[name] for one in runs]) for name in runs[0]}
+            table.rows.append({"nodes": nodes, "gang": size, **figures})
+    table = report.table("A lone gang of 4 in a half full cluster", "From its event to its decision, in us.")
+    for nodes in options.nodes:
+        seconds = [value * 1e6 for value in lone(nodes, options.lone)]
+        table.rows.append(
+            {
+                "nodes": nodes,
+                "p50": percentile(seconds, 0.5),
+                "p99": percentile(seconds, 0.99),
+                "most": max(seconds),
+            }
+        )
+    table = report.table(
+        f"{options.waiting} gangs wait in a full cluster and one pod ends", "The event and its cycle, in us."
+    )
+    for nodes in options.nodes:
+        seconds = [value * 1e6 for value in waiting(nodes, options.waiting, options.lone // 4)]
+        table.rows.append({"nodes": nodes, "p50": percentile(seconds, 0.5), "p99": percentile(seconds, 0.99)})
+    table = report.table("Memory")
+    table.rows += [memory(nodes) for nodes in options.nodes]
+    return report
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(prog="bench.placement", description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--nodes", type=int, nargs="+", default=[1000, 5000, 20000])
+    parser.add_argument("--gang", type=int, nargs="+", default=[1, 4, 20, 500], help="pods in a gang")
+    parser.add_argument("--pods", type=int, default=100_000, help="pods placed in each run")
+    parser.add_argument("--shapes", type=int, default=1, help="different shapes, taken in turn")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--lone", type=int, default=400, help="lone gangs timed")
+    parser.add_argument("--waiting", type=int, default=10_000, help="gangs that wait")
+    parser.add_argument("--profile", action="store_true", help="profile one burst instead")
+    parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
+    parser.add_argument("--report", type=Path, help="directory for placement.json and placement.md")
+    options = parser.parse_args(arguments)
+    if options.profile:
+        profile = cProfile.Profile()
+        profile.runcall(burst, options.nodes[0], options.gang[0], options.pods, options.shapes)
+        pstats.Stats(profile).sort_stats("tottime").print_stats(25)
+        return
+    report = run(options)
+    if options.report:
+        report.write(options.report)
+    report.show(options.output)
+
+
+if __name__ == "__main__":
+    main()

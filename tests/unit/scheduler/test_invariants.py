@@ -1,0 +1,289 @@
+"""The promises of the scheduler under random histories.
+
+A state machine plays the cluster: nodes come, change and go, gangs are submitted, restarted and deleted,
+pods die, decisions are carried out late, in part, or refused, results get lost. ``World`` checks each
+decision against its own books (gang, no over-commit, capability); at any moment a model rebuilt from
+what exists must decide exactly what the one decides that lived through it all.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from datetime import timedelta
+
+import hypothesis.strategies as st
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from services.scheduler.core.cycle import decide
+from services.scheduler.core.decisions import Decision
+from services.scheduler.core.model import Model
+from services.scheduler.core.policy import Policy
+from services.scheduler.core.results import adopt
+from shared.events import contracts as c
+from tests.scenarios.scenario import job, node, queue, reports, task
+from tests.scenarios.world import World
+
+POLICY = Policy(retry_first=timedelta(0), hold=timedelta(seconds=30), patience=timedelta(days=9))
+NAMES = [f"n{i}" for i in range(5)]
+JOBS = [f"j{i}" for i in range(6)]
+QUEUES = ["default", "team-a", "team-b"]
+
+SHAPES = st.sampled_from(
+    [
+        {"gpu": 1, "cpu": 1},
+        {"gpu": 2, "cpu": 1},
+        {"gpu": 0, "cpu": 2},
+        {"gpu": 0, "cpu": 0},
+        {"gpu": 1, "cpu": 1, "selector": {"zone": "a"}},
+        {"gpu": 1, "cpu": 1, "tolerates": ["team=a"]},
+        {"gpu": 1, "cpu": 1, "prefers": [(5, ("zone", "In", ["b"]))]},
+    ]
+)
+
+
+def summary(decisions: list[Decision]) -> list[tuple[object, ...]]:
+    """What a decision says, without its number."""
+    return [(d.namespace, d.name, d.generation, d.enqueue, d.minimum, tuple(d.rows)) for d in decisions]
+
+
+def event(decision: Decision) -> c.GangDecided:
+    return c.GangDecided(
+        decision=decision.number,
+        pool="default",
+        gang=c.GangRef(
+            namespace=decision.namespace, name=decision.name, uid=decision.uid, generation=decision.generation
+        ),
+        enqueue=decision.enqueue,
+        bindings=tuple(c.Binding(pod=p, task=t, node=n, uid=u) for p, t, n, u in decision.rows),
+        minimum=decision.minimum,
+        decided_at=decision.decided_at,
+    )
+
+
+def rebuilt(world: World, seed: int) -> Model:
+    """A new model told of what exists, in any order."""
+    model, books = Model("default", world.policy), world.books
+    tell: list[tuple[object, object]] = [(model.apply_node, state) for state in books.nodes.values()]
+    tell += [(model.apply_queue, state) for state in books.queues.values()]
+    tell += [(model.apply_pod, state) for state in books.pods.values()]
+    for key, gang in books.gangs.items():
+        phase = books.phases[key]
+        group = c.PodGroupState(
+            namespace=gang.namespace, name=gang.name, uid=gang.uid, phase=phase, gang=gang
+        )
+        tell.append((model.apply_podgroup, group))
+    random.Random(seed).shuffle(tell)
+    for apply, state in tell:
+        apply(state)  # type: ignore[operator]
+    for decision in books.flying.values():
+        adopt(model, event(decision), world.now)
+    return model
+
+
+class Cluster(RuleBasedStateMachine):
+    """Random histories."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World(POLICY)
+        self.world.queue(queue("default"))
+        self.lost: set[str] = set()
+
+    @initialize(count=st.integers(1, 5), gpu=st.sampled_from([2, 4]))
+    def some_nodes(self, count, gpu) -> None:
+        for name in NAMES[:count]:
+            self.world.node(node(name, gpu=gpu, cpu=8, labels={"zone": "ab"[int(name[1]) % 2]}))
+
+    # ------------------------------------------------------------------ nodes and queues
+
+    @rule(
+        name=st.sampled_from(NAMES),
+        gpu=st.sampled_from([0, 2, 4]),
+        cpu=st.sampled_from([2, 8]),
+        zone=st.sampled_from("ab"),
+        taint=st.sampled_from([(), (), ("team=a:NoSchedule",), ("old:PreferNoSchedule",)]),
+        ready=st.sampled_from([True, True, False]),
+        pods=st.sampled_from([3, 110, None]),
+    )
+    def node(self, name, gpu, cpu, zone, taint, ready, pods) -> None:
+        self.world.node(
+            node(name, gpu=gpu, cpu=cpu, labels={"zone": zone}, taints=taint, ready=ready, pods=pods)
+        )
+
+    @rule(name=st.sampled_from(NAMES), with_pods=st.booleans())
+    def node_goes(self, name, with_pods) -> None:
+        self.world.remove_node(name)
+        if with_pods:
+            for key in [key for key, pod in self.world.books.pods.items() if pod.node == name]:
+                self.world.delete_pod(key)
+
+    @rule(
+        name=st.sampled_from(QUEUES),
+        gpu=st.sampled_from([None, 2, 4]),
+        state=st.sampled_from(["Open", "Open", "Closed"]),
+        weight=st.integers(1, 3),
+        priority=st.sampled_from([0, 0, 5]),
+        parent=st.sampled_from(["", "default"]),
+    )
+    def queue(self, name, gpu, state, weight, priority, parent) -> None:
+        parent = "" if parent == name else parent
+        self.world.queue(queue(name, gpu=gpu, state=state, weight=weight, priority=priority, parent=parent))
+
+    # ------------------------------------------------------------------ gangs and pods
+
+    @rule(
+        name=st.sampled_from(JOBS),
+        shapes=st.lists(st.tuples(SHAPES, st.integers(1, 3), st.integers(0, 3)), min_size=1, max_size=2),
+        queue_name=st.sampled_from(QUEUES),
+        priority=st.sampled_from([0, 0, 3]),
+        slack=st.integers(0, 2),
+        at_once=st.booleans(),
+    )
+    def submit(self, name, shapes, queue_name, priority, slack, at_once) -> None:
+        if ("ns", name) in self.world.books.gangs:
+            return
+        tasks = [
+            task(f"t{number}", replicas, min(minimum, replicas), **wants)
+            for number, (wants, replicas, minimum) in enumerate(shapes)
+        ]
+        total = sum(len(one.members) for one in tasks)
+        least = max(0, total - slack)
+        at = (self.world.now.timestamp() - 1767225600) if priority else 0
+        gang = job(name, *tasks, gang=least, queue=queue_name, priority=priority, at=at)
+        self.world.submit(gang.model_copy(update={"uid": f"{name}-{self.world.decisions}"}))
+        if at_once:
+            self.world.decide()
+
+    @rule(name=st.sampled_from(JOBS))
+    def delete(self, name) -> None:
+        if ("ns", name) in self.world.books.gangs:
+            self.world.remove_gang(("ns", name))
+
+    @rule(name=st.sampled_from(JOBS), at_once=st.booleans())
+    def restart(self, name, at_once) -> None:
+        key = ("ns", name)
+        gang = self.world.books.gangs.get(key)
+        if gang is None:
+            return
+        old = [(pod.namespace, pod.name) for pod in self.world.members(key)]
+        if at_once:
+            for pod in old:
+                self.world.delete_pod(pod)
+        self.world.books.phases[key] = "Pending"
+        taken = {pod for _, pod in old if ("ns", pod) in self.world.books.pods}
+        tasks = tuple(
+            one.model_copy(update={"members": tuple(m for m in one.members if m.pod not in taken)})
+            for one in gang.tasks
+        )
+        self.world.submit(gang.model_copy(update={"generation": gang.generation + 1, "tasks": tasks}))
+
+    @precondition(lambda self: self.world.books.pods)
+    @rule(data=st.data(), remade=st.booleans())
+    def pod_dies(self, data, remade) -> None:
+        key = data.draw(st.sampled_from(sorted(self.world.books.pods)))
+        pod = self.world.books.pods[key]
+        self.world.end_pod(key, "Failed")
+        gang = self.world.books.gangs.get((pod.namespace, pod.gang or ""))
+        if remade and gang is not None and gang.generation == pod.generation:
+            update = {"node": None, "phase": "Pending", "uid": pod.uid + "x", "releasing": False}
+            self.world.pod(pod.model_copy(update=update))
+
+    @precondition(lambda self: self.world.books.pods)
+    @rule(data=st.data())
+    def pod_is_being_deleted(self, data) -> None:
+        key = data.draw(st.sampled_from(sorted(self.world.books.pods)))
+        self.world.pod(self.world.books.pods[key].model_copy(update={"releasing": True}))
+
+    @precondition(lambda self: self.world.books.pods)
+    @rule(data=st.data())
+    def an_event_comes_again(self, data) -> None:
+        key = data.draw(st.sampled_from(sorted(self.world.books.pods)))
+        self.world.model.apply_pod(self.world.books.pods[key])
+        for state in self.world.books.nodes.values():
+            self.world.model.apply_node(state)
+        for gang in self.world.books.gangs:
+            self.world.tell_gang(gang)
+
+    @rule(name=st.sampled_from(["x0", "x1"]), on=st.sampled_from(NAMES), wants=SHAPES)
+    def foreign_pod(self, name, on, wants) -> None:
+        from tests.scenarios.scenario import other
+
+        self.world.pod(other(name, on, gpu=wants["gpu"], cpu=wants["cpu"]))
+
+    # ------------------------------------------------------------------ decisions
+
+    @rule(limit=st.sampled_from([None, None, 1, 2]))
+    def decide(self, limit) -> None:
+        self.world.decide(limit)
+
+    @precondition(lambda self: self.world.books.flying)
+    @rule(data=st.data(), fails=st.booleans())
+    def carry_out(self, data, fails) -> None:
+        number = data.draw(st.sampled_from(sorted(self.world.books.flying)))
+        decision = self.world.books.flying[number]
+        names = [row[0] for row in decision.rows]
+        fail = frozenset(data.draw(st.sets(st.sampled_from(names)))) if fails else frozenset()
+        self.world.carry_out(decision, fail)
+
+    @rule(seconds=st.sampled_from([1, 31]))
+    def time_passes(self, seconds) -> None:
+        self.world.pass_time(seconds)
+
+    # ------------------------------------------------------------------ promises
+
+    @rule(seed=st.integers(0, 9))
+    def a_rebuilt_model_decides_the_same(self, seed) -> None:
+        for decision in list(self.world.books.flying.values()):
+            gang = self.world.books.gangs.get((decision.namespace, decision.name))
+            if gang is None or (gang.uid, gang.generation) != (decision.uid, decision.generation):
+                self.world.carry_out(decision)
+        new = rebuilt(self.world, seed)
+        expected = summary(decide(new, self.world.now).decisions)
+        assert summary(self.world.decide()) == expected
+
+    @rule()
+    def what_is_decided_stays_decided(self) -> None:
+        self.world.decide()
+        for _ in range(3):
+            assert self.world.decide() == []
+
+    @invariant()
+    def room_is_never_lost_or_invented(self) -> None:
+        """What the model counts on each node and queue is what the books say."""
+        model, books = self.world.model, self.world.books
+        used: dict[str, dict[str, int]] = {}
+        for charges in self.world.charges().values():
+            for on, amounts in charges:
+                row = used.setdefault(on, {})
+                for name, amount in amounts.items():
+                    row[name] = row.get(name, 0) + amount
+        for name in {*books.nodes, *used}:
+            slot = model.nodes.slots[name]
+            for resource, column in ((r, i) for i, r in enumerate(model.resources.names)):
+                if column < model.nodes.used.shape[0]:
+                    counted = int(model.nodes.used[column, slot])
+                    assert counted == used.get(name, {}).get(resource, 0), (name, resource)
+
+    def teardown(self) -> None:
+        for decision in list(self.world.books.flying.values()):
+            self.world.carry_out(decision)
+        self.world.settle(60)
+        waiting = {gang.key for gang in self.world.model.unplaced}
+        assert {("ns", name) for name in reports(self.world)} == waiting
+
+
+Cluster.TestCase.settings = settings(
+    max_examples=60,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+)
+TestCluster = Cluster.TestCase
+
+
+def test_the_policy_of_these_tests_is_the_default_but_for_times() -> None:
+    default = Policy()
+    times = {"retry_first": default.retry_first, "hold": default.hold, "patience": default.patience}
+    assert replace(POLICY, **times) == default
