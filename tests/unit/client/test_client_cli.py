@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import yaml
@@ -304,6 +305,11 @@ def test_events_are_lines_or_json_lines(pumice, gateway):
     gateway.put("train", phase="Completed", message="all done")
     _, out, _ = pumice("events", "train", "--follow")
     assert out.splitlines() == ["03:04:05.500  phase  Pending", "03:04:05.500  phase  Completed  all done"]
+    _, out, _ = pumice("events", "train")
+    assert [line.split() for line in out.splitlines()] == [
+        ["03:04:05.500", "phase", "Pending"],
+        ["03:04:05.500", "+0s", "phase", "Completed", "all", "done"],
+    ]
     _, out, _ = pumice("events", "train", "-o", "json")
     assert [json.loads(line)["data"]["phase"] for line in out.splitlines()] == ["Pending", "Completed"]
 
@@ -365,7 +371,23 @@ def test_a_wrong_key_in_the_configuration_file_is_named(pumice, monkeypatch, tmp
     assert "unknown key 'sever'" in err
 
 
-def test_every_exit_code_is_in_the_help(pumice):
-    help_text = pumice("--help", server=False)[1]
+README = Path(__file__).parents[3] / "clients" / "python" / "README.md"
+
+
+def test_every_exit_code_is_in_the_help_and_the_readme(pumice):
+    help_text, readme = pumice("--help", server=False)[1], README.read_text()
     for code in Exit:
         assert f"\n    {code.value} " in help_text
+        assert f"\n| {code.value} | " in readme
+
+
+def test_every_command_is_in_the_readme_and_says_what_it_does(pumice):
+    readme = README.read_text()
+    listed = pumice("--help", server=False)[1].partition("Commands:\n")[2].splitlines()
+    commands = [line.split()[0] for line in listed]
+    assert {"submit", "run", "get", "describe", "explain", "events", "trace", "up", "version"} <= set(
+        commands
+    )
+    for line, command in zip(listed, commands, strict=True):
+        assert len(line.split()) > 3
+        assert command in readme

@@ -55,9 +55,16 @@ def explain(place: Place, name: str, *, form: str) -> None:
 
 
 def events(place: Place, name: str, *, follow: bool, form: str) -> None:
-    """Print a job's events as they come."""
+    """Print a job's events as they come; those of the past alone as a timeline."""
     namespace, short = place.job(name)
-    for event in place.client.events(short, namespace=namespace, follow=follow):
+    found = place.client.events(short, namespace=namespace, follow=follow)
+    if not follow and form in {"table", "wide"}:
+        if place.console is not None:
+            place.console.print(render.timeline(found))
+        else:
+            place.lines(render.timeline_lines(found))
+        return
+    for event in found:
         if form == "json":
             place.lines([json.dumps(event.dump(), ensure_ascii=False)])
         elif form == "yaml":

@@ -47,7 +47,10 @@ def progress(
 def status_line(job: JobView) -> str:
     """Return a job's state in one line."""
     reason = why(job)
-    return f"{job.phase or 'Submitted'}  {job.name}  {pods(job)} pods" + (f"  {reason}" if reason else "")
+    failed = f", {job.pods.failed} failed" if job.pods.failed else ""
+    return f"{job.phase or 'Submitted'}  {job.name}  {pods(job)} pods{failed}" + (
+        f"  {reason}" if reason else ""
+    )
 
 
 def picture(job: JobView, now: datetime) -> RenderableType:

@@ -38,6 +38,11 @@ def duration(seconds: float) -> str:
     return "".join(part for part in parts[:2] if not part.startswith("0"))
 
 
+def took(seconds: float) -> str:
+    """Return how long a phase took, in milliseconds below one second."""
+    return f"{seconds * 1000:.1f}ms" if seconds < 1 else duration(seconds)
+
+
 def age(then: datetime | None, now: datetime) -> str:
     """Return how long ago something was, in whole seconds; ``-`` when nobody knows."""
     if then is None:
@@ -148,8 +153,10 @@ def description(job: JobView, now: datetime) -> list[str]:
 
 
 def _phase(one: PhaseTime) -> str:
-    took = "goes on" if one.seconds is None else duration(one.seconds)
-    return f"  {moment(one.start)}  {one.phase:<8} {took}" + (f"  error: {one.error}" if one.error else "")
+    length = "goes on" if one.seconds is None else took(one.seconds)
+    return f"  {moment(one.start)}  {one.phase:<8} {length:>8}" + (
+        f"  error: {one.error}" if one.error else ""
+    )
 
 
 def _obstacles(waiting: Waiting, now: datetime) -> list[str]:

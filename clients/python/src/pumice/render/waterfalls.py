@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pumice.models import Span
-from pumice.render.text import aware, duration
+from pumice.render.text import aware, took
 
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 _COLOURS: Final = {
@@ -102,8 +102,7 @@ def _after(begin: datetime, start: datetime) -> str:
 def _length(span: Span) -> str:
     if span.end is None:
         return "goes on"
-    seconds = (aware(span.end) - aware(span.start)).total_seconds()
-    return f"{seconds * 1000:.1f}ms" if seconds < 1 else duration(seconds)
+    return took((aware(span.end) - aware(span.start)).total_seconds())
 
 
 def _problem(span: Span) -> str:
