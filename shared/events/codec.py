@@ -28,6 +28,8 @@ from shared.log.port import Delivery, Headers, Record
 SPEC_VERSION: Final = "1.0"
 JSON_TYPE: Final = "application/json"
 STRUCTURED_TYPE: Final = "application/cloudevents+json"
+_MOST_LEVELS: Final = 100
+_MOST_VALUES: Final = 1_000_000
 _VERSION = re.compile(r"\.v\d+$")
 
 
@@ -56,7 +58,7 @@ def decode(delivery: Delivery) -> Envelope[Contract]:
 
     Raises:
         ContractError: ``no-value``, ``not-json-or-yaml``, ``not-a-cloudevent``, ``unknown-contract-version``,
-            ``unknown-event-type``, ``wrong-topic``, ``not-a-job`` or ``invalid-data``.
+            ``unknown-event-type``, ``wrong-topic``, ``not-a-job``, ``invalid-data``, or one of :func:`parse`.
     """
     if delivery.value is None:
         raise ContractError("no-value", f"a record without a value on {delivery.topic}")
@@ -80,11 +82,21 @@ def decode(delivery: Delivery) -> Envelope[Contract]:
 
 
 def parse(value: bytes) -> Any:
-    """Return the content of JSON or YAML text (one document). Raises ContractError."""
+    """Return the content of JSON or YAML text (one document).
+
+    Raises:
+        ContractError: ``not-json-or-yaml``; ``too-deep`` over 100 levels and for YAML that contains itself;
+            ``too-large`` for YAML whose aliases unfold to more than a million values.
+    """
     try:
-        return orjson.loads(value)
+        content = orjson.loads(value)
     except orjson.JSONDecodeError as error:
-        json_problem = str(error)
+        content = _parse_yaml(value, str(error))
+    _measure(content, 1, {})
+    return content
+
+
+def _parse_yaml(value: bytes, json_problem: str) -> dict[str, Any]:
     try:
         content = yaml.load(value, Loader=_JSON_LOADER)  # noqa: S506 - a safe loader without timestamps
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
@@ -95,6 +107,24 @@ def parse(value: bytes) -> Any:
     if not isinstance(content, dict):
         raise ContractError("not-json-or-yaml", f"a {type(content).__name__} instead of an object")
     return content
+
+
+def _measure(node: Any, level: int, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
+    """Return to how many values, and how many levels, ``node`` unfolds; what aliases share is walked once."""
+    if not isinstance(node, (dict, list)):
+        return 1, 0
+    size, height = known.get(id(node), (0, 0))
+    if level + height > _MOST_LEVELS:
+        raise ContractError("too-deep", f"nested over {_MOST_LEVELS} levels")
+    if not size:
+        size = 1
+        for child in node.values() if isinstance(node, dict) else node:
+            below = _measure(child, level + 1, known)
+            size, height = size + below[0], max(height, below[1] + 1)
+        known[id(node)] = size, height
+    if size > _MOST_VALUES:
+        raise ContractError("too-large", f"over {_MOST_VALUES} values")
+    return size, height
 
 
 class _JSON_LOADER(yaml.CSafeLoader):  # noqa: N801 - used as a constant

@@ -182,7 +182,26 @@ def test_a_timestamp_in_yaml_stays_text_as_in_kubernetes():
             raw('{"namespace":"a"}', BINARY | {"ce_type": CommandJob.TYPE}, topic=topics.JOB_COMMANDS),
             "invalid-data",
         ),
-        (raw("x: &a [*a]"), "not-a-job"),
+        (raw("x: &a [*a]"), "too-deep"),
+        (
+            raw(
+                "".join(
+                    f"{n}: &{n} {'[' * 40}{p}{']' * 40}\n" for p, n in (("1", "a"), ("*a", "b"), ("*b", "c"))
+                )
+            ),
+            "too-deep",
+        ),
+        (raw('{"kind": "Job", "x": ' + "[" * 101 + "]" * 101 + "}"), "too-deep"),
+        (
+            raw(
+                "a: &a [x, x, x, x]\n"
+                + "".join(
+                    f"{n}: &{n} [*{p}, *{p}, *{p}, *{p}, *{p}, *{p}, *{p}, *{p}]\n"
+                    for p, n in zip("abcdefgh", "bcdefghi", strict=True)
+                )
+            ),
+            "too-large",
+        ),
         (raw("[" * 100_000), "not-json-or-yaml"),
     ],
 )
