@@ -4,6 +4,8 @@
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 VENV := .venv
+# Compiled byte code is kept even where the environment says otherwise: each command would compile anew.
+export PYTHONDONTWRITEBYTECODE :=
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml clients/python/pyproject.toml
 PACKAGES := shared services simulator bench tools tests clients/python

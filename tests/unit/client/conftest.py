@@ -260,5 +260,5 @@ def gateway() -> Iterator[Gateway]:
 def own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Nobody's configuration file or environment takes part."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
-    for name in ("PUMICE_SERVER", "PUMICE_NAMESPACE", "PUMICE_CONFIG", "PUMICE_DEBUG"):
+    for name in ("PUMICE_SERVER", "PUMICE_NAMESPACE", "PUMICE_CLIENT_CONFIG", "PUMICE_DEBUG"):
         monkeypatch.delenv(name, raising=False)

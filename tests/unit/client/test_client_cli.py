@@ -349,7 +349,7 @@ def test_commands_take_many_names_and_go_on_after_one_that_is_not_there(pumice, 
 def test_the_server_is_the_flag_then_the_environment_then_the_file(pumice, gateway, monkeypatch, tmp_path):
     file = tmp_path / "pumice.yaml"
     file.write_text(f"server: {gateway.url}\nnamespace: from-file\n")
-    monkeypatch.setenv("PUMICE_CONFIG", str(file))
+    monkeypatch.setenv("PUMICE_CLIENT_CONFIG", str(file))
     gateway.put("a", "from-file", phase="Running")
     gateway.put("b", "from-environment", phase="Running")
     gateway.put("c", "from-flag", phase="Running")
@@ -365,7 +365,7 @@ def test_the_server_is_the_flag_then_the_environment_then_the_file(pumice, gatew
 def test_a_wrong_key_in_the_configuration_file_is_named(pumice, monkeypatch, tmp_path):
     file = tmp_path / "pumice.yaml"
     file.write_text("sever: http://x\n")
-    monkeypatch.setenv("PUMICE_CONFIG", str(file))
+    monkeypatch.setenv("PUMICE_CLIENT_CONFIG", str(file))
     code, _, err = pumice("get", "jobs", server=False)
     assert code == Exit.USAGE
     assert "unknown key 'sever'" in err

@@ -2,7 +2,7 @@
 
 For each setting the first of these that has it counts: the argument or flag, the environment
 (``PUMICE_SERVER``, ``PUMICE_NAMESPACE``), the configuration file, the default. The file is
-``$PUMICE_CONFIG``, or ``pumice/config.yaml`` under ``$XDG_CONFIG_HOME`` (default ``~/.config``), and has
+``$PUMICE_CLIENT_CONFIG``, or ``pumice/config.yaml`` under ``$XDG_CONFIG_HOME`` (default ``~/.config``), and has
 the keys ``server`` and ``namespace``.
 """
 
@@ -49,7 +49,7 @@ def resolve(
 
 def path(environ: Mapping[str, str] = os.environ) -> Path:
     """Return where the configuration file is looked for."""
-    if named := environ.get("PUMICE_CONFIG"):
+    if named := environ.get("PUMICE_CLIENT_CONFIG"):
         return Path(named)
     base = environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME", "~")).expanduser() / ".config"
     return Path(base) / "pumice" / "config.yaml"
@@ -60,8 +60,8 @@ def _file(environ: Mapping[str, str]) -> dict[str, str]:
     try:
         text = where.read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
-        if environ.get("PUMICE_CONFIG"):
-            raise ConfigError(f"PUMICE_CONFIG: there is no file {where}") from None
+        if environ.get("PUMICE_CLIENT_CONFIG"):
+            raise ConfigError(f"PUMICE_CLIENT_CONFIG: there is no file {where}") from None
         return {}
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{where}: {error}") from error

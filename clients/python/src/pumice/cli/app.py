@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 HELP = f"""Submit jobs to a Pumice server and see where they are and why they wait.
 
 The server is --server, else $PUMICE_SERVER, else `server:` in the configuration file
-(~/.config/pumice/config.yaml, or $PUMICE_CONFIG), else http://127.0.0.1:8080. The namespace is
+(~/.config/pumice/config.yaml, or $PUMICE_CLIENT_CONFIG), else http://127.0.0.1:8080. The namespace is
 --namespace, else $PUMICE_NAMESPACE, else `namespace:` in that file, else "default".
 
 {exits.HELP}"""
