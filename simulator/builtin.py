@@ -17,7 +17,7 @@ TYPES: Final = Types(load())
 _REPLICAS: Final = Scale(".spec.replicas", ".status.replicas")
 
 
-def _kind(  # noqa: PLR0913 - the columns of the table below
+def _kind(
     group: str,
     plural: str,
     kind: str,
@@ -41,7 +41,11 @@ def _kind(  # noqa: PLR0913 - the columns of the table below
         kind=kind,
         namespaced=namespaced,
         short_names=tuple(short.split()),
-        categories=("all",) if all_ else ("api-extensions",) if "webhook" in plural or plural.startswith("customres") else (),
+        categories=("all",)
+        if all_
+        else ("api-extensions",)
+        if "webhook" in plural or plural.startswith("customres")
+        else (),
         status=status,
         scale=scale,
         strategy=strategy,
@@ -70,17 +74,48 @@ KINDS: Final[tuple[Kind, ...]] = (
     _kind("", "endpoints", "Endpoints", "ep", others.ENDPOINTS),
     _kind("", "resourcequotas", "ResourceQuota", "quota", others.QUOTA, status=True),
     _kind("", "limitranges", "LimitRange", "limits", others.LIMITRANGE),
-    _kind("", "replicationcontrollers", "ReplicationController", "rc", others.REPLICATION, status=True, scale=_REPLICAS, all_=True),
-    _kind(_APPS, "deployments", "Deployment", "deploy", others.DEPLOYMENT, status=True, scale=_REPLICAS, all_=True),
-    _kind(_APPS, "replicasets", "ReplicaSet", "rs", others.REPLICASET, status=True, scale=_REPLICAS, all_=True),
-    _kind(_APPS, "statefulsets", "StatefulSet", "sts", others.STATEFULSET, status=True, scale=_REPLICAS, all_=True),
+    _kind(
+        "",
+        "replicationcontrollers",
+        "ReplicationController",
+        "rc",
+        others.REPLICATION,
+        status=True,
+        scale=_REPLICAS,
+        all_=True,
+    ),
+    _kind(
+        _APPS,
+        "deployments",
+        "Deployment",
+        "deploy",
+        others.DEPLOYMENT,
+        status=True,
+        scale=_REPLICAS,
+        all_=True,
+    ),
+    _kind(
+        _APPS, "replicasets", "ReplicaSet", "rs", others.REPLICASET, status=True, scale=_REPLICAS, all_=True
+    ),
+    _kind(
+        _APPS,
+        "statefulsets",
+        "StatefulSet",
+        "sts",
+        others.STATEFULSET,
+        status=True,
+        scale=_REPLICAS,
+        all_=True,
+    ),
     _kind(_APPS, "daemonsets", "DaemonSet", "ds", others.DAEMONSET, status=True, all_=True),
     _kind(_BATCH, "jobs", "Job", "", others.JOB, status=True, all_=True),
     _kind(_BATCH, "cronjobs", "CronJob", "cj", others.CRONJOB, status=True, all_=True),
     _kind(_NET, "ingresses", "Ingress", "ing", others.INGRESS, status=True),
     _kind(_NET, "ingressclasses", "IngressClass", "", others.INGRESSCLASS, namespaced=False),
     _kind(_NET, "networkpolicies", "NetworkPolicy", "netpol", others.NETWORKPOLICY),
-    _kind("scheduling.k8s.io", "priorityclasses", "PriorityClass", "pc", others.PRIORITYCLASS, namespaced=False),
+    _kind(
+        "scheduling.k8s.io", "priorityclasses", "PriorityClass", "pc", others.PRIORITYCLASS, namespaced=False
+    ),
     _kind("coordination.k8s.io", "leases", "Lease", "", others.PLAIN),
     _kind(_RBAC, "roles", "Role"),
     _kind(_RBAC, "rolebindings", "RoleBinding", "", others.ROLEBINDING),
@@ -88,8 +123,30 @@ KINDS: Final[tuple[Kind, ...]] = (
     _kind(_RBAC, "clusterrolebindings", "ClusterRoleBinding", "", others.ROLEBINDING, namespaced=False),
     _kind("policy", "poddisruptionbudgets", "PodDisruptionBudget", "pdb", others.BUDGET, status=True),
     _kind("storage.k8s.io", "storageclasses", "StorageClass", "sc", others.STORAGECLASS, namespaced=False),
-    _kind(_ADMISSION, "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", "", others.MUTATING, namespaced=False),
-    _kind(_ADMISSION, "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", "", others.VALIDATING, namespaced=False),
-    _kind("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", "crd crds", crds.STRATEGY, namespaced=False, status=True),
+    _kind(
+        _ADMISSION,
+        "mutatingwebhookconfigurations",
+        "MutatingWebhookConfiguration",
+        "",
+        others.MUTATING,
+        namespaced=False,
+    ),
+    _kind(
+        _ADMISSION,
+        "validatingwebhookconfigurations",
+        "ValidatingWebhookConfiguration",
+        "",
+        others.VALIDATING,
+        namespaced=False,
+    ),
+    _kind(
+        "apiextensions.k8s.io",
+        "customresourcedefinitions",
+        "CustomResourceDefinition",
+        "crd crds",
+        crds.STRATEGY,
+        namespaced=False,
+        status=True,
+    ),
     _kind("events.k8s.io", "events", "Event", "ev", events.CORE, view=events.VIEW),
 )

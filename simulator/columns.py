@@ -15,7 +15,7 @@ _NONE: Final = "<none>"
 _NODE_LOST: Final = "NodeLost"
 
 
-def _at(obj: Any, *path: str) -> Any:  # noqa: ANN401
+def _at(obj: Any, *path: str) -> Any:
     for part in path:
         obj = obj.get(part) if isinstance(obj, dict) else None
     return obj
@@ -77,13 +77,18 @@ def _selector(*path: str) -> Cell:
 
 def _containers(key: str) -> Cell:
     def cell(obj: JSON, _now: float) -> str:
-        spec = _at(obj, "spec", "jobTemplate", "spec", "template", "spec") or _at(obj, "spec", "template", "spec")
+        spec = _at(obj, "spec", "jobTemplate", "spec", "template", "spec") or _at(
+            obj, "spec", "template", "spec"
+        )
         return ",".join(one.get(key, "") for one in (spec or {}).get("containers") or ())
 
     return cell
 
 
-_WIDE_TEMPLATE: Final = (_text("Containers", _containers("name"), 1), _text("Images", _containers("image"), 1))
+_WIDE_TEMPLATE: Final = (
+    _text("Containers", _containers("name"), 1),
+    _text("Images", _containers("image"), 1),
+)
 
 
 def _pod_restarts(obj: JSON, now: float) -> str:
@@ -101,10 +106,20 @@ def _restarts(obj: JSON, name: str) -> bool:
 
 
 def _pod_ready(obj: JSON, _now: float) -> str:
-    sidecars = [c["name"] for c in obj["spec"].get("initContainers") or () if c.get("restartPolicy") == "Always"]
+    sidecars = [
+        c["name"] for c in obj["spec"].get("initContainers") or () if c.get("restartPolicy") == "Always"
+    ]
     total = len(obj["spec"].get("containers") or ()) + len(sidecars)
-    ready = sum(1 for one in _at(obj, "status", "containerStatuses") or () if one.get("ready") and "running" in (one.get("state") or {}))
-    ready += sum(1 for one in _at(obj, "status", "initContainerStatuses") or () if one["name"] in sidecars and one.get("ready"))
+    ready = sum(
+        1
+        for one in _at(obj, "status", "containerStatuses") or ()
+        if one.get("ready") and "running" in (one.get("state") or {})
+    )
+    ready += sum(
+        1
+        for one in _at(obj, "status", "initContainerStatuses") or ()
+        if one["name"] in sidecars and one.get("ready")
+    )
     return f"{ready}/{total}"
 
 
@@ -222,7 +237,9 @@ NODES: Final = (
     _text("External-IP", _node_address("ExternalIP"), 1),
     _text("OS-Image", _field("status", "nodeInfo", "osImage", default="<unknown>"), 1),
     _text("Kernel-Version", _field("status", "nodeInfo", "kernelVersion", default="<unknown>"), 1),
-    _text("Container-Runtime", _field("status", "nodeInfo", "containerRuntimeVersion", default="<unknown>"), 1),
+    _text(
+        "Container-Runtime", _field("status", "nodeInfo", "containerRuntimeVersion", default="<unknown>"), 1
+    ),
 )
 
 
@@ -231,7 +248,9 @@ def _service_external(obj: JSON, _now: float) -> str:
     if spec.get("type") == "ExternalName":
         return spec.get("externalName", "")
     ingress = _at(obj, "status", "loadBalancer", "ingress") or ()
-    addresses = [one.get("ip") or one.get("hostname", "") for one in ingress] + list(spec.get("externalIPs") or ())
+    addresses = [one.get("ip") or one.get("hostname", "") for one in ingress] + list(
+        spec.get("externalIPs") or ()
+    )
     return ",".join(addresses) or ("<pending>" if spec.get("type") == "LoadBalancer" else _NONE)
 
 
@@ -269,7 +288,9 @@ def _event_object(obj: JSON, _now: float) -> str:
 
 def _event_source(obj: JSON, _now: float) -> str:
     source = obj.get("source") or obj.get("deprecatedSource") or {}
-    component = source.get("component") or obj.get("reportingComponent") or obj.get("reportingController") or ""
+    component = (
+        source.get("component") or obj.get("reportingComponent") or obj.get("reportingController") or ""
+    )
     host = source.get("host") or (not source and obj.get("reportingInstance"))
     return f"{component}, {host}" if host else component
 
@@ -289,11 +310,18 @@ EVENTS: Final = (
 
 
 def _ratio(have: tuple[str, ...], want: tuple[str, ...], default: int = 0) -> Cell:
-    return lambda obj, now: f"{_at(obj, *have) or 0}/{_at(obj, *want) if _at(obj, *want) is not None else default}"
+    return lambda obj, now: (
+        f"{_at(obj, *have) or 0}/{_at(obj, *want) if _at(obj, *want) is not None else default}"
+    )
 
 
 def _modes(*path: str) -> Cell:
-    short = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
+    short = {
+        "ReadWriteOnce": "RWO",
+        "ReadOnlyMany": "ROX",
+        "ReadWriteMany": "RWX",
+        "ReadWriteOncePod": "RWOP",
+    }
     return lambda obj, now: ",".join(short.get(mode, mode) for mode in _at(obj, *path) or ())
 
 
@@ -301,7 +329,7 @@ def _job_duration(obj: JSON, now: float) -> str:
     start, end = _at(obj, "status", "startTime"), _at(obj, "status", "completionTime")
     if not start:
         return ""
-    from datetime import datetime  # noqa: PLC0415
+    from datetime import datetime
 
     until = datetime.fromisoformat(end).timestamp() if end else now
     return duration(int(until - datetime.fromisoformat(start).timestamp()))
@@ -336,7 +364,10 @@ def _ingress_hosts(obj: JSON, _now: float) -> str:
 
 
 def _ingress_address(obj: JSON, _now: float) -> str:
-    return ",".join(one.get("ip") or one.get("hostname", "") for one in _at(obj, "status", "loadBalancer", "ingress") or ())
+    return ",".join(
+        one.get("ip") or one.get("hostname", "")
+        for one in _at(obj, "status", "loadBalancer", "ingress") or ()
+    )
 
 
 def _subjects(kind: str) -> Cell:
@@ -393,7 +424,10 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     "events": EVENTS,
     "events.events.k8s.io": EVENTS,
     "namespaces": (_text("Status", _field("status", "phase")), _AGE),
-    "configmaps": (_text("Data", lambda obj, now: len(obj.get("data") or ()) + len(obj.get("binaryData") or ())), _AGE),
+    "configmaps": (
+        _text("Data", lambda obj, now: len(obj.get("data") or ()) + len(obj.get("binaryData") or ())),
+        _AGE,
+    ),
     "secrets": (_text("Type", _field("type")), _text("Data", _count("data")), _AGE),
     "serviceaccounts": (_AGE,),
     "endpoints": (_text("Endpoints", _endpoints), _AGE),
@@ -409,14 +443,20 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         *_WIDE_TEMPLATE,
         _text("Selector", _selector("spec", "selector"), 1),
     ),
-    "statefulsets.apps": (_text("Ready", _ratio(("status", "readyReplicas"), ("spec", "replicas"))), _AGE, *_WIDE_TEMPLATE),
+    "statefulsets.apps": (
+        _text("Ready", _ratio(("status", "readyReplicas"), ("spec", "replicas"))),
+        _AGE,
+        *_WIDE_TEMPLATE,
+    ),
     "daemonsets.apps": (
         _number("Desired", _field("status", "desiredNumberScheduled", default=0)),
         _number("Current", _field("status", "currentNumberScheduled", default=0)),
         _number("Ready", _field("status", "numberReady", default=0)),
         _number("Up-to-date", _field("status", "updatedNumberScheduled", default=0)),
         _number("Available", _field("status", "numberAvailable", default=0)),
-        _text("Node Selector", lambda obj, now: _labels(_at(obj, "spec", "template", "spec", "nodeSelector"))),
+        _text(
+            "Node Selector", lambda obj, now: _labels(_at(obj, "spec", "template", "spec", "nodeSelector"))
+        ),
         _AGE,
         *_WIDE_TEMPLATE,
         _text("Selector", _selector("spec", "selector"), 1),
@@ -434,7 +474,10 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         _text("Timezone", _field("spec", "timeZone", default=_NONE)),
         Column("Suspend", lambda obj, now: str(bool(_at(obj, "spec", "suspend"))), "boolean"),
         _number("Active", _count("status", "active")),
-        _text("Last Schedule", lambda obj, now: _since(t, now) if (t := _at(obj, "status", "lastScheduleTime")) else _NONE),
+        _text(
+            "Last Schedule",
+            lambda obj, now: _since(t, now) if (t := _at(obj, "status", "lastScheduleTime")) else _NONE,
+        ),
         _AGE,
         *_WIDE_TEMPLATE,
         _text("Selector", _selector("spec", "jobTemplate", "spec", "selector"), 1),
@@ -454,7 +497,10 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         _text("Access Modes", _modes("spec", "accessModes")),
         _text("Reclaim Policy", _field("spec", "persistentVolumeReclaimPolicy")),
         _text("Status", _field("status", "phase")),
-        _text("Claim", lambda obj, now: f"{c['namespace']}/{c['name']}" if (c := _at(obj, "spec", "claimRef")) else ""),
+        _text(
+            "Claim",
+            lambda obj, now: f"{c['namespace']}/{c['name']}" if (c := _at(obj, "spec", "claimRef")) else "",
+        ),
         _text("StorageClass", _field("spec", "storageClassName")),
         _text("VolumeAttributesClass", _field("spec", "volumeAttributesClassName", default="<unset>")),
         _text("Reason", _field("status", "reason")),
@@ -470,7 +516,14 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     ),
     "ingressclasses.networking.k8s.io": (
         _text("Controller", _field("spec", "controller")),
-        _text("Parameters", lambda obj, now: f"{p.get('kind')}.{p.get('apiGroup')}/{p.get('name')}" if (p := _at(obj, "spec", "parameters")) else _NONE),
+        _text(
+            "Parameters",
+            lambda obj, now: (
+                f"{p.get('kind')}.{p.get('apiGroup')}/{p.get('name')}"
+                if (p := _at(obj, "spec", "parameters"))
+                else _NONE
+            ),
+        ),
         _AGE,
     ),
     "networkpolicies.networking.k8s.io": (_text("Pod-Selector", _selector("spec", "podSelector")), _AGE),
@@ -487,7 +540,9 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     "clusterrolebindings.rbac.authorization.k8s.io": _BINDING,
     "poddisruptionbudgets.policy": (
         _text("Min Available", lambda obj, now: str(_field("spec", "minAvailable", default="N/A")(obj, now))),
-        _text("Max Unavailable", lambda obj, now: str(_field("spec", "maxUnavailable", default="N/A")(obj, now))),
+        _text(
+            "Max Unavailable", lambda obj, now: str(_field("spec", "maxUnavailable", default="N/A")(obj, now))
+        ),
         _number("Allowed Disruptions", _field("status", "disruptionsAllowed", default=0)),
         _AGE,
     ),
@@ -498,7 +553,13 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         Column("AllowVolumeExpansion", _field("allowVolumeExpansion", default=False), "string"),
         _AGE,
     ),
-    "mutatingwebhookconfigurations.admissionregistration.k8s.io": (_number("Webhooks", _count("webhooks")), _AGE),
-    "validatingwebhookconfigurations.admissionregistration.k8s.io": (_number("Webhooks", _count("webhooks")), _AGE),
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io": (
+        _number("Webhooks", _count("webhooks")),
+        _AGE,
+    ),
+    "validatingwebhookconfigurations.admissionregistration.k8s.io": (
+        _number("Webhooks", _count("webhooks")),
+        _AGE,
+    ),
     "customresourcedefinitions.apiextensions.k8s.io": (Column("Created At", _created, "date"),),
 }

@@ -30,7 +30,7 @@ JSON = dict[str, Any]
 class Simulator:
     """An API server on a port of its own. ``port`` 0 takes a free one; ``crds`` is a directory or objects."""
 
-    def __init__(  # noqa: PLR0913 - the composition root's parts
+    def __init__(
         self,
         clock: Clock,
         ids: Callable[[], str],
@@ -84,9 +84,9 @@ class Simulator:
         """Listen. Raises StartupError when the port is taken."""
         handler = Handler(self.world, self.clock, self._ids, self.logs, self._hooks, self._settle)
         server = web.Server(handler, request_factory=_request)
-        self._runner = web.ServerRunner(server)
+        self._runner = web.ServerRunner(server, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host, self._port, shutdown_timeout=0.1, backlog=1024)
+        site = web.TCPSite(self._runner, self._host, self._port, backlog=1024)
         try:
             await site.start()
         except OSError as error:

@@ -21,7 +21,7 @@ _VALIDATING: Final = "validatingwebhookconfigurations.admissionregistration.k8s.
 _EXEMPT: Final = "admissionregistration.k8s.io"
 
 
-def mutate(  # noqa: PLR0913 - the parts of one admission request
+def mutate(
     world: World, kind: Kind, operation: str, obj: JSON, old: JSON | None, call: Call, subresource: str = ""
 ) -> Steps[JSON]:
     """Call the mutating webhooks one after the other; return the object as they leave it."""
@@ -35,8 +35,14 @@ def mutate(  # noqa: PLR0913 - the parts of one admission request
     return obj
 
 
-def validate(  # noqa: PLR0913
-    world: World, kind: Kind, operation: str, obj: JSON | None, old: JSON | None, call: Call, subresource: str = ""
+def validate(
+    world: World,
+    kind: Kind,
+    operation: str,
+    obj: JSON | None,
+    old: JSON | None,
+    call: Call,
+    subresource: str = "",
 ) -> Steps[None]:
     """Call the validating webhooks. Raises StatusError when one refuses."""
     if not world.store.collection(_VALIDATING).count:
@@ -50,15 +56,23 @@ def _request(hook: JSON, review: JSON) -> HookCall:
     return HookCall(hook["clientConfig"], review, float(hook.get("timeoutSeconds", 10)))
 
 
-def _matching(  # noqa: PLR0913
-    world: World, resource: str, kind: Kind, operation: str, obj: JSON | None, old: JSON | None, subresource: str
+def _matching(
+    world: World,
+    resource: str,
+    kind: Kind,
+    operation: str,
+    obj: JSON | None,
+    old: JSON | None,
+    subresource: str,
 ) -> Iterator[JSON]:
     if kind.group == _EXEMPT:
         return
     for configuration in sorted(world.every(resource), key=lambda c: c["metadata"]["name"]):
         for hook in configuration.get("webhooks") or ():
             rules = hook.get("rules") or ()
-            if any(_rule(rule, kind, operation, subresource) for rule in rules) and _selected(world, hook, kind, obj, old):
+            if any(_rule(rule, kind, operation, subresource) for rule in rules) and _selected(
+                world, hook, kind, obj, old
+            ):
                 yield hook
 
 
@@ -88,7 +102,9 @@ def _selected(world: World, hook: JSON, kind: Kind, obj: JSON | None, old: JSON 
         if kind.namespaced:
             namespace = world.find("namespaces", "", meta.get("namespace", "")) or {"metadata": {}}
             labels = namespace["metadata"].get("labels")
-        if (kind.namespaced or kind.plural == "namespaces") and not selectors.from_object(namespace_selector).holds(labels):
+        if (kind.namespaced or kind.plural == "namespaces") and not selectors.from_object(
+            namespace_selector
+        ).holds(labels):
             return False
     if object_selector := hook.get("objectSelector"):
         chosen = selectors.from_object(object_selector)
@@ -96,7 +112,7 @@ def _selected(world: World, hook: JSON, kind: Kind, obj: JSON | None, old: JSON 
     return True
 
 
-def _review(  # noqa: PLR0913
+def _review(
     world: World, kind: Kind, operation: str, obj: JSON | None, old: JSON | None, call: Call, subresource: str
 ) -> JSON:
     subject = (obj or old or {}).get("metadata") or {}
@@ -132,7 +148,9 @@ def _response(hook: JSON, answer: HookAnswer, call: Call) -> JSON:
         if hook.get("failurePolicy", "Fail") == "Ignore":
             return {}
         raise StatusError(
-            500, "InternalError", f'Internal error occurred: failed calling webhook "{name}": {why}',
+            500,
+            "InternalError",
+            f'Internal error occurred: failed calling webhook "{name}": {why}',
             {"causes": [{"message": f'failed calling webhook "{name}": {why}'}]},
         )
     call.warnings += [str(warning) for warning in response.get("warnings") or ()]
@@ -143,7 +161,9 @@ def _response(hook: JSON, answer: HookAnswer, call: Call) -> JSON:
     words = f'admission webhook "{name}" denied the request'
     words += f": {message}" if message else f": {reason}" if reason else " without explanation"
     code = int(status.get("code") or 0)
-    raise StatusError(code if code >= 400 else 403 if not code else 403, reason or ("Forbidden" if not code else ""), words)
+    raise StatusError(
+        code if code >= 400 else 403 if not code else 403, reason or ("Forbidden" if not code else ""), words
+    )
 
 
 def _patched(kind: Kind, obj: JSON, hook: JSON, response: JSON, call: Call) -> JSON:
@@ -151,7 +171,9 @@ def _patched(kind: Kind, obj: JSON, hook: JSON, response: JSON, call: Call) -> J
         operations = orjson.loads(base64.b64decode(response["patch"], validate=True))
         changed = merge.json_patch(obj, operations)
     except (ValueError, binascii.Error, StatusError) as error:
-        raise StatusError(500, "InternalError", f"Internal error occurred: {error}", {"causes": [{"message": str(error)}]}) from error
+        raise StatusError(
+            500, "InternalError", f"Internal error occurred: {error}", {"causes": [{"message": str(error)}]}
+        ) from error
     decoded, _ = kind.decode(changed)
     kind.strategy.default(decoded)
     return decoded

@@ -22,9 +22,7 @@ def created(kind: Kind, wanted: JSON, call: Call) -> JSON:
     return wanted | {"metadata": wanted["metadata"] | {"managedFields": managed.write(managers)}}
 
 
-def applied(  # noqa: PLR0913 - the parts of one request
-    kind: Kind, current: Entry, wanted: JSON, call: Call, subresource: str, *, force: bool
-) -> JSON:
+def applied(kind: Kind, current: Entry, wanted: JSON, call: Call, subresource: str, *, force: bool) -> JSON:
     """Return the current object with what is wanted merged in. Raises StatusError 409 for conflicts."""
     live = current.obj
     managers = managed.read(live["metadata"])
@@ -35,8 +33,12 @@ def applied(  # noqa: PLR0913 - the parts of one request
     me = Manager(call.manager, "Apply", kind.api_version, subresource)
     mine = managed.owned_paths(kind, wanted, subresource)
     have = managed.owned_paths(kind, live, subresource, containers=True)
-    changed = {path for path, value in mine.items() if value is not None and path in have and have[path] != value}
-    conflicts = {m: changed & owned.paths for m, owned in managers.items() if m != me and changed & owned.paths}
+    changed = {
+        path for path, value in mine.items() if value is not None and path in have and have[path] != value
+    }
+    conflicts = {
+        m: changed & owned.paths for m, owned in managers.items() if m != me and changed & owned.paths
+    }
     if conflicts and not force:
         raise _conflict(conflicts)
     managers = managed.without(managers, changed, me)
@@ -61,8 +63,17 @@ def _same(merged: JSON, live: JSON) -> bool:
 
 def _only(wanted: JSON, kind: Kind, subresource: str) -> JSON:
     """Return the parts that an endpoint writes."""
-    meta = {k: v for k, v in wanted["metadata"].items() if k not in ("managedFields", "resourceVersion", "uid")}
-    rest = {k: v for k, v in wanted.items() if k != "metadata" and not (kind.status and (k == "status") != (subresource == "status") and (k == "status" or subresource))}
+    meta = {
+        k: v for k, v in wanted["metadata"].items() if k not in ("managedFields", "resourceVersion", "uid")
+    }
+    rest = {
+        k: v
+        for k, v in wanted.items()
+        if k != "metadata"
+        and not (
+            kind.status and (k == "status") != (subresource == "status") and (k == "status" or subresource)
+        )
+    }
     return rest | {"metadata": meta}
 
 
@@ -72,7 +83,9 @@ def _conflict(conflicts: dict[Manager, set[Path] | frozenset[Path]]) -> StatusEr
     for manager, paths in sorted(conflicts.items()):
         who = _who(manager)
         fields = sorted(fieldset.text(path) for path in paths)
-        causes += [{"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": f} for f in fields]
+        causes += [
+            {"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": f} for f in fields
+        ]
         if len(fields) == 1:
             groups.append(f"conflict with {who}: {fields[0]}")
         else:
@@ -92,7 +105,7 @@ def _who(manager: Manager) -> str:
     return who
 
 
-def _merge(shape: Shape, live: Any, wanted: Any) -> Any:  # noqa: ANN401
+def _merge(shape: Shape, live: Any, wanted: Any) -> Any:
     if isinstance(wanted, dict) and isinstance(live, dict) and not shape.atomic:
         out = dict(live)
         for key, one in wanted.items():
@@ -113,7 +126,7 @@ def _merge_list(shape: Shape, live: list[Any], wanted: list[Any]) -> list[Any]:
     return [*out, *asked.values()]
 
 
-def _removed(shape: Shape, value: Any, path: Path) -> Any:  # noqa: ANN401
+def _removed(shape: Shape, value: Any, path: Path) -> Any:
     """Return a value without what a path names; shares everything else."""
     first, rest = path[0], path[1:]
     if first.startswith("f:") and isinstance(value, dict):
@@ -129,5 +142,8 @@ def _removed(shape: Shape, value: Any, path: Path) -> Any:  # noqa: ANN401
     if isinstance(value, list):
         if not rest:
             return [one for one in value if fieldset.element(shape, one) != first]
-        return [_removed(shape.item(), one, rest) if fieldset.element(shape, one) == first else one for one in value]
+        return [
+            _removed(shape.item(), one, rest) if fieldset.element(shape, one) == first else one
+            for one in value
+        ]
     return value

@@ -11,7 +11,7 @@ from simulator.core.delete import delete
 from simulator.core.errors import StatusError
 from simulator.core.kinds import Kind
 from simulator.core.store import Entry
-from simulator.core.world import FOREGROUND, ORPHAN, Call, Steps, World
+from simulator.core.world import CLEANUP, CRDS, FOREGROUND, ORPHAN, Call, Steps, World
 from simulator.core.write import replace
 
 JSON = dict[str, Any]
@@ -40,6 +40,8 @@ def _suspect(world: World, key: Key, call: Call) -> Steps[int]:
     if meta.get("deletionTimestamp"):
         if key[0] == "namespaces":
             return (yield from _empty(world, kind, entry, call))
+        if key[0] == CRDS:
+            return (yield from _undefine(world, kind, entry, call))
         if ORPHAN in (meta.get("finalizers") or ()):
             return (yield from _release(world, kind, entry, call))
         if FOREGROUND in (meta.get("finalizers") or ()):
@@ -78,7 +80,9 @@ def _delete(world: World, kind: Kind, entry: Entry, policy: str | None, call: Ca
         options["propagationPolicy"] = policy
     try:
         yield from delete(world, kind, entry.namespace, entry.name, options, call)
-    except StatusError:  # a webhook refuses, or somebody was faster: the real collector retries, then gives up
+    except (
+        StatusError
+    ):  # a webhook refuses, or somebody was faster: the real collector retries, then gives up
         return
 
 
@@ -154,6 +158,22 @@ def _empty(world: World, kind: Kind, entry: Entry, call: Call) -> Steps[int]:
         current = world.store.collection("namespaces").get("", entry.name)
         if current is not None:
             yield from finalize_namespace(world, kind, current, call)
+    return done
+
+
+def _undefine(world: World, kind: Kind, entry: Entry, call: Call) -> Steps[int]:
+    """Delete every object of a custom kind that is going; let the definition go when none is left."""
+    collection = world.store.collection(entry.name)
+    content_kind = world.registry.stored(entry.name)
+    done = 1
+    for content in list(collection.entries()):
+        if content_kind is not None and not content.obj["metadata"].get("deletionTimestamp"):
+            done += 1
+            yield from _delete(world, content_kind, content, "Background", call)
+    if not collection.count:
+        current = world.store.collection(CRDS).get("", entry.name)
+        if current is not None:
+            yield from _rewrite(world, kind, current, _without(current, CLEANUP), call)
     return done
 
 

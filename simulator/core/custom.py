@@ -37,7 +37,11 @@ def _kind(spec: JSON, version: JSON, storage: str, decode_metadata: Callable[[JS
         short_names=tuple(names.get("shortNames") or ()),
         categories=tuple(names.get("categories") or ()),
         status=has_status,
-        scale=Scale(scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath", "")) if scale else None,
+        scale=Scale(
+            scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath", "")
+        )
+        if scale
+        else None,
         builtin=False,
         strategy=_strategy(has_status=has_status),
         columns=_columns(version),
@@ -50,7 +54,9 @@ def _kind(spec: JSON, version: JSON, storage: str, decode_metadata: Callable[[JS
     )
 
 
-def _decoder(schema: JSON, decode_metadata: Callable[[JSON], JSON]) -> Callable[[JSON], tuple[JSON, list[str]]]:
+def _decoder(
+    schema: JSON, decode_metadata: Callable[[JSON], JSON]
+) -> Callable[[JSON], tuple[JSON, list[str]]]:
     def decode(body: JSON) -> tuple[JSON, list[str]]:
         unknown: list[str] = []
         pruned = structural.prune(schema, body, "", unknown, root=True)
@@ -65,8 +71,19 @@ def _decoder(schema: JSON, decode_metadata: Callable[[JSON], JSON]) -> Callable[
 def _validator(schema: JSON) -> Callable[[JSON, JSON | None], list[Cause]]:
     def check(obj: JSON, old: JSON | None) -> list[Cause]:
         value = {key: part for key, part in obj.items() if key not in ("apiVersion", "kind", "metadata")}
-        before = {key: part for key, part in old.items() if key not in ("apiVersion", "kind", "metadata")} if old else None
-        bare = {**schema, "required": [name for name in schema.get("required") or () if name not in ("apiVersion", "kind", "metadata")]}
+        before = (
+            {key: part for key, part in old.items() if key not in ("apiVersion", "kind", "metadata")}
+            if old
+            else None
+        )
+        bare = {
+            **schema,
+            "required": [
+                name
+                for name in schema.get("required") or ()
+                if name not in ("apiVersion", "kind", "metadata")
+            ],
+        }
         return structural.validate(bare, value, "", before)
 
     return check
@@ -100,8 +117,12 @@ def _strategy(*, has_status: bool) -> Strategy:
             new["status"] = fresh
 
     return Strategy(
-        prepare_create=create, prepare_update=update, prepare_status=status, generation=True,
-        status_counts=not has_status, unconditional_update=False,
+        prepare_create=create,
+        prepare_update=update,
+        prepare_status=status,
+        generation=True,
+        status_counts=not has_status,
+        unconditional_update=False,
     )
 
 
@@ -146,7 +167,7 @@ def json_path(path: str) -> Callable[[Any], list[Any]]:
     """Return a reader of the simple JSON paths that printer columns use: ``.a.b[0].c``, ``[?(@.k=="v")]``, ``[*]``."""
     steps = _steps(path)
 
-    def read(obj: Any) -> list[Any]:  # noqa: ANN401
+    def read(obj: Any) -> list[Any]:
         found = [obj]
         for step in steps:
             found = [below for one in found for below in step(one)]
@@ -156,14 +177,20 @@ def json_path(path: str) -> Callable[[Any], list[Any]]:
 
 
 def _steps(path: str) -> list[Callable[[Any], list[Any]]]:
-    import re  # noqa: PLC0415
+    import re
 
     steps: list[Callable[[Any], list[Any]]] = []
-    token = re.compile(r"\.((?:\\.|[^.\[\\])+)|\[(\d+|\*)\]|\['((?:[^'\\]|\\.)*)'\]|\[\?\(@\.([\w.]+)\s*==\s*[\"']([^\"']*)[\"']\)\]")
+    token = re.compile(
+        r"\.((?:\\.|[^.\[\\])+)|\[(\d+|\*)\]|\['((?:[^'\\]|\\.)*)'\]|\[\?\(@\.([\w.]+)\s*==\s*[\"']([^\"']*)[\"']\)\]"
+    )
     for match in token.finditer(path):
         name, index, quoted, key, value = match.groups()
         if index == "*":
-            steps.append(lambda one: list(one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()))
+            steps.append(
+                lambda one: list(
+                    one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+                )
+            )
         elif index is not None:
             steps.append(_at(int(index)))
         elif key is not None:
@@ -178,7 +205,9 @@ def _at(index: int) -> Callable[[Any], list[Any]]:
 
 
 def _where(key: str, value: str) -> Callable[[Any], list[Any]]:
-    return lambda one: [e for e in one if isinstance(e, dict) and str(e.get(key)) == value] if isinstance(one, list) else []
+    return lambda one: (
+        [e for e in one if isinstance(e, dict) and str(e.get(key)) == value] if isinstance(one, list) else []
+    )
 
 
 def _named(name: str) -> Callable[[Any], list[Any]]:

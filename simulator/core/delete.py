@@ -18,7 +18,7 @@ from simulator.core.errors import (
 )
 from simulator.core.kinds import Kind
 from simulator.core.store import Entry
-from simulator.core.world import FOREGROUND, ORPHAN, Call, Steps, World
+from simulator.core.world import CLEANUP, CRDS, FOREGROUND, ORPHAN, Call, Steps, World
 
 JSON = dict[str, Any]
 
@@ -30,7 +30,7 @@ _ORPHANS: Final = (
 _POLICIES: Final = ("Foreground", "Background", "Orphan", "nil")
 
 
-def delete(  # noqa: PLR0913 - the parts of one request
+def delete(
     world: World, kind: Kind, namespace: str, name: str, options: JSON, call: Call
 ) -> Steps[JSON | Entry]:
     """Delete an object, or mark it. Returns the object as it is now, or a Status when it is gone."""
@@ -43,7 +43,11 @@ def delete(  # noqa: PLR0913 - the parts of one request
     if kind.storage == "namespaces" and name in _IMMORTAL:
         raise forbidden(kind, name, "this namespace may not be deleted")
     grace = _grace(kind, current.obj, options)
-    if kind.strategy.orphans and not options.get("propagationPolicy") and options.get("orphanDependents") is None:
+    if (
+        kind.strategy.orphans
+        and not options.get("propagationPolicy")
+        and options.get("orphanDependents") is None
+    ):
         if kind.group == "batch":
             call.warnings.append(_ORPHANS)
     finalizers = _finalizers(kind, current.obj, options)
@@ -55,6 +59,8 @@ def delete(  # noqa: PLR0913 - the parts of one request
     marked = _marked(kind, current.obj, finalizers, grace, call)
     if kind.storage == "namespaces":
         marked["status"] = {**marked.get("status", {}), "phase": "Terminating"}
+    if kind.storage == CRDS and not current.obj["metadata"].get("deletionTimestamp"):
+        marked["status"] = _terminating(marked["status"], call)
     if marked == current.obj:
         return current
     return world.save(kind, marked, current.creator)
@@ -70,13 +76,20 @@ def _find(world: World, kind: Kind, namespace: str, name: str) -> Entry:
 def _check_options(options: JSON) -> None:
     policy = options.get("propagationPolicy")
     if policy is not None and options.get("orphanDependents") is not None:
-        raise invalid_options("DeleteOptions", invalid("propagationPolicy", policy, "orphanDependents and deletionPropagation cannot be both set"))
+        raise invalid_options(
+            "DeleteOptions",
+            invalid(
+                "propagationPolicy", policy, "orphanDependents and deletionPropagation cannot be both set"
+            ),
+        )
     if policy is not None and policy not in _POLICIES:
         raise invalid_options("DeleteOptions", unsupported("propagationPolicy", policy, _POLICIES))
     grace = options.get("gracePeriodSeconds")
     if grace is not None and (not isinstance(grace, int) or isinstance(grace, bool)):
         found = "string" if isinstance(grace, str) else "bool" if isinstance(grace, bool) else "object"
-        raise bad_request(f"json: cannot unmarshal {found} into Go struct field DeleteOptions.gracePeriodSeconds of type int64")
+        raise bad_request(
+            f"json: cannot unmarshal {found} into Go struct field DeleteOptions.gracePeriodSeconds of type int64"
+        )
 
 
 def _preconditions(kind: Kind, current: Entry, options: JSON) -> None:
@@ -111,6 +124,8 @@ def _grace(kind: Kind, obj: JSON, options: JSON) -> int:
 def _finalizers(kind: Kind, obj: JSON, options: JSON) -> list[str]:
     """Return the finalizers after the wish for the dependents is written into them."""
     held: list[str] = list(obj["metadata"].get("finalizers") or ())
+    if kind.storage == CRDS and CLEANUP not in held:
+        held.append(CLEANUP)
     policy = options.get("propagationPolicy")
     if policy is None and options.get("orphanDependents") is not None:
         policy = "Orphan" if options["orphanDependents"] else "Background"
@@ -141,15 +156,26 @@ def _marked(kind: Kind, obj: JSON, finalizers: list[str], grace: int, call: Call
     else:
         moment = call.now + timedelta(seconds=grace)
         meta["deletionTimestamp"] = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-        if kind.storage != "namespaces":
+        if kind.storage not in ("namespaces", CRDS):
             meta["deletionGracePeriodSeconds"] = grace
-        if meta.get("generation"):
+        if meta.get("generation") and kind.storage != CRDS:
             meta["generation"] += 1
     return {**obj, "metadata": meta}
 
 
+def _terminating(status: JSON, call: Call) -> JSON:
+    condition = {
+        "type": "Terminating",
+        "status": "True",
+        "lastTransitionTime": call.stamp,
+        "reason": "InstanceDeletionPending",
+        "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+    }
+    return status | {"conditions": [*(status.get("conditions") or ()), condition]}
+
+
 def _shift(stamp: str, seconds: int) -> str:
-    from datetime import datetime  # noqa: PLC0415
+    from datetime import datetime
 
     return (datetime.fromisoformat(stamp) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 

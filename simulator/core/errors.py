@@ -53,7 +53,9 @@ def forbidden_field(field: str, detail: str) -> Cause:
 def unsupported(field: str, value: object, allowed: Iterable[str]) -> Cause:
     """A value is not one of the words that are allowed."""
     words = ", ".join(f'"{word}"' for word in allowed)
-    return Cause("FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {words}", field)
+    return Cause(
+        "FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {words}", field
+    )
 
 
 def duplicate(field: str, value: object) -> Cause:
@@ -70,7 +72,7 @@ def shown(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, (dict, list)):
-        import orjson  # noqa: PLC0415 - only for this rare message
+        import orjson
 
         return orjson.dumps(value).decode()
     return str(value)
@@ -127,7 +129,9 @@ def not_found(kind: Kind, name: str) -> StatusError:
 
 def already_exists(kind: Kind, name: str) -> StatusError:
     """409: the name is taken."""
-    return StatusError(409, "AlreadyExists", f'{kind.qualified} "{name}" already exists', details_of(kind, name))
+    return StatusError(
+        409, "AlreadyExists", f'{kind.qualified} "{name}" already exists', details_of(kind, name)
+    )
 
 
 def conflict(kind: Kind, name: str, why: str = OPTIMISTIC_LOCK, *, subject: str = "") -> StatusError:

@@ -59,7 +59,9 @@ def of_schema(schema: Mapping[str, Any]) -> Shape:
         return of_schema(known if known is not None else additional if isinstance(additional, dict) else {})
 
     items = schema.get("items") or {}
-    defaults = {key: value["default"] for key, value in (items.get("properties") or {}).items() if "default" in value}
+    defaults = {
+        key: value["default"] for key, value in (items.get("properties") or {}).items() if "default" in value
+    }
     return Shape(
         child,
         lambda: of_schema(items),
@@ -84,7 +86,7 @@ _UNKNOWN = Shape(_unknown_child, lambda: _UNKNOWN)
 _METADATA = Shape(_metadata_child, lambda: _UNKNOWN)
 
 
-def element(shape: Shape, one: Any) -> str:  # noqa: ANN401
+def element(shape: Shape, one: Any) -> str:
     """Return the path element of a list's element."""
     if shape.kind == "set":
         return "v:" + orjson.dumps(one).decode()
@@ -92,7 +94,9 @@ def element(shape: Shape, one: Any) -> str:  # noqa: ANN401
     return "k:" + orjson.dumps({k: v for k, v in sorted(mark.items()) if v is not None}).decode()
 
 
-def leaves(shape: Shape, value: Any, path: Path = (), *, containers: bool = False) -> Iterator[tuple[Path, Any]]:  # noqa: ANN401
+def leaves(
+    shape: Shape, value: Any, path: Path = (), *, containers: bool = False
+) -> Iterator[tuple[Path, Any]]:
     """Yield every path that a value sets, with what it sets it to. ``containers``: also maps that have fields."""
     if isinstance(value, dict) and value and not shape.atomic:
         if containers and path:

@@ -190,6 +190,6 @@ class Registry:
         self.generation += 1
 
 
-def with_strategy(kind: Kind, **changes: Any) -> Kind:  # noqa: ANN401 - the fields of Strategy
+def with_strategy(kind: Kind, **changes: Any) -> Kind:
     """Return the kind with some of its strategy replaced."""
     return replace(kind, strategy=replace(kind.strategy, **changes))

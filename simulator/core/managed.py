@@ -19,10 +19,18 @@ JSON = dict[str, Any]
 
 _NOT_OWNED: Final = frozenset(
     ("f:metadata", f"f:{name}")
-    for name in (
-        "name namespace creationTimestamp selfLink uid generation managedFields resourceVersion deletionTimestamp "
-        "deletionGracePeriodSeconds"
-    ).split()
+    for name in [
+        "name",
+        "namespace",
+        "creationTimestamp",
+        "selfLink",
+        "uid",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    ]
 ) | {("f:apiVersion",), ("f:kind",), ("f:metadata",)}
 
 
@@ -52,14 +60,18 @@ def shape_of(kind: Kind) -> Shape:
     return fieldset.of_schema(kind.schema or {})
 
 
-def owned_paths(kind: Kind, obj: JSON, subresource: str = "", *, containers: bool = False) -> dict[fieldset.Path, Any]:
+def owned_paths(
+    kind: Kind, obj: JSON, subresource: str = "", *, containers: bool = False
+) -> dict[fieldset.Path, Any]:
     """Return the paths of an object that can be owned through an endpoint, with their values."""
     found: dict[fieldset.Path, Any] = {}
     for path, value in fieldset.leaves(shape_of(kind), obj, containers=containers):
         if path in _NOT_OWNED or path[:2] in _NOT_OWNED:
             continue
-        if kind.status and (path[0] == "f:status") != (subresource == "status") and (
-            subresource == "status" or path[0] == "f:status"
+        if (
+            kind.status
+            and (path[0] == "f:status") != (subresource == "status")
+            and (subresource == "status" or path[0] == "f:status")
         ):
             continue
         found[path] = value
@@ -72,13 +84,21 @@ def read(meta: JSON) -> Managers:
     for entry in meta.get("managedFields") or ():
         if not entry.get("manager") and not entry.get("operation"):
             continue
-        manager = Manager(entry.get("manager", ""), entry["operation"], entry.get("apiVersion", ""), entry.get("subresource", ""))
-        managers[manager] = Owned(frozenset(fieldset.unpack(entry.get("fieldsV1") or {})), entry.get("time", ""))
+        manager = Manager(
+            entry.get("manager", ""),
+            entry["operation"],
+            entry.get("apiVersion", ""),
+            entry.get("subresource", ""),
+        )
+        managers[manager] = Owned(
+            frozenset(fieldset.unpack(entry.get("fieldsV1") or {})), entry.get("time", "")
+        )
     return managers
 
 
 def write(managers: Managers) -> list[JSON]:
     """Return managers as metadata shows them: applies first, then by time and name."""
+
     def order(item: tuple[Manager, Owned]) -> tuple[bool, str, str]:
         return item[0].operation != "Apply", item[1].time, item[0].name
 
@@ -104,7 +124,9 @@ def without(managers: Managers, paths: Iterable[fieldset.Path], keep: Manager | 
         return any(path[:end] in gone for end in range(1, len(path) + 1))
 
     return {
-        manager: owned if manager == keep else Owned(frozenset(p for p in owned.paths if not lost(p)), owned.time)
+        manager: owned
+        if manager == keep
+        else Owned(frozenset(p for p in owned.paths if not lost(p)), owned.time)
         for manager, owned in managers.items()
     }
 

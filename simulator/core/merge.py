@@ -12,7 +12,7 @@ from simulator.core.errors import StatusError, bad_request
 JSON = dict[str, Any]
 
 
-def merge(target: Any, patch: Any) -> Any:  # noqa: ANN401
+def merge(target: Any, patch: Any) -> Any:
     """Return the target with a merge patch applied. Parts that do not change are shared, not copied."""
     if not isinstance(patch, dict):
         return patch
@@ -25,10 +25,12 @@ def merge(target: Any, patch: Any) -> Any:  # noqa: ANN401
     return out
 
 
-def json_patch(target: JSON, operations: Any) -> JSON:  # noqa: ANN401
+def json_patch(target: JSON, operations: Any) -> JSON:
     """Return a patched copy. Raises StatusError 400 (no patch) or 422 (does not apply)."""
     if not isinstance(operations, list):
-        raise bad_request("error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp")
+        raise bad_request(
+            "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
+        )
     try:
         patched: JSON = jsonpatch.JsonPatch(operations).apply(target)
     except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError, KeyError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any, Final
 
 from simulator.core.errors import Cause, invalid, required
@@ -37,10 +38,12 @@ _VALUE_WORDS: Final = (
 
 LABEL_NAMES: Final = frozenset({"namespaces", "services"})
 PATH_NAMES: Final = frozenset(
-    f"{plural}.rbac.authorization.k8s.io" for plural in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")
+    f"{plural}.rbac.authorization.k8s.io"
+    for plural in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")
 )
 
 
+@lru_cache(maxsize=16384)
 def label(value: str) -> str:
     """Return why a text is no DNS-1123 label, or ''."""
     if len(value) > 63:
@@ -48,6 +51,7 @@ def label(value: str) -> str:
     return "" if _LABEL.fullmatch(value) else LABEL_WORDS
 
 
+@lru_cache(maxsize=16384)
 def subdomain(value: str) -> str:
     """Return why a text is no DNS-1123 subdomain, or ''."""
     if len(value) > 253:
@@ -55,6 +59,7 @@ def subdomain(value: str) -> str:
     return "" if _SUBDOMAIN.fullmatch(value) else SUBDOMAIN_WORDS
 
 
+@lru_cache(maxsize=16384)
 def qualified_name(value: str) -> str:
     """Return why a text is no label or annotation key, or ''."""
     prefix, slash, name = value.rpartition("/")
@@ -70,6 +75,7 @@ def qualified_name(value: str) -> str:
     return "" if _NAME_PART.fullmatch(name) else _QUALIFIED_WORDS
 
 
+@lru_cache(maxsize=16384)
 def label_value(value: str) -> str:
     """Return why a text is no label value, or ''."""
     if len(value) > 63:
@@ -149,6 +155,9 @@ def immutable_metadata(new: JSON, old: JSON) -> list[Cause]:
         before = set(old["metadata"].get("finalizers") or ())
         added = [f for f in new["metadata"].get("finalizers") or () if f not in before]
         if added:
-            words = "no new finalizers can be added if the object is being deleted, found new finalizers " + "[]string{" + ", ".join(f'"{name}"' for name in added) + "}"
+            words = (
+                "no new finalizers can be added if the object is being deleted, found new finalizers "
+                "[]string{" + ", ".join(f'"{name}"' for name in added) + "}"
+            )
             causes.append(Cause("FieldValueForbidden", f"Forbidden: {words}", "metadata.finalizers"))
     return causes

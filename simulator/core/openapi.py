@@ -85,7 +85,12 @@ def _add(schemas: JSON, structs: Structs, name: str) -> None:
     required = []
     for label, field in flat(structs, name).items():
         schema["properties"][label] = _field(schemas, structs, field)
-        if not field.omitempty and not field.omitzero and not field.type.startswith("*") and field.inner not in structs:
+        if (
+            not field.omitempty
+            and not field.omitzero
+            and not field.type.startswith("*")
+            and field.inner not in structs
+        ):
             required.append(label)
     if required:
         schema["required"] = required

@@ -32,7 +32,7 @@ APPLY_PATCH: Final = "application/apply-patch+yaml"
 _RETRIES: Final = 5
 
 
-def patch(  # noqa: PLR0913 - the parts of one request
+def patch(
     world: World,
     kind: Kind,
     namespace: str,
@@ -66,22 +66,28 @@ def patch(  # noqa: PLR0913 - the parts of one request
         try:
             return (yield from replace(world, kind, current, obj, call, subresource)), False
         except StatusError as error:  # another write came between while a webhook was asked
-            if error.code != 409 or attempt == _RETRIES - 1 or current is world.store.collection(kind.storage).get(namespace, name):
+            if (
+                error.code != 409
+                or attempt == _RETRIES - 1
+                or current is world.store.collection(kind.storage).get(namespace, name)
+            ):
                 raise
     raise conflict(kind, name)
 
 
-def _read(media: str, body: bytes) -> Any:  # noqa: ANN401
+def _read(media: str, body: bytes) -> Any:
     try:
         read = orjson.loads(body)
     except ValueError as error:
         raise bad_request(f"error decoding patch: {error}") from None
     if media != JSON_PATCH and not isinstance(read, dict):
-        raise bad_request("error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}")
+        raise bad_request(
+            "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}"
+        )
     return read
 
 
-def _patched(kind: Kind, current: Entry, media: str, read: Any, call: Call) -> JSON:  # noqa: ANN401
+def _patched(kind: Kind, current: Entry, media: str, read: Any, call: Call) -> JSON:
     source = current.obj
     if kind.view is not None:
         source = kind.view.out(source)
@@ -99,7 +105,9 @@ def _patched(kind: Kind, current: Entry, media: str, read: Any, call: Call) -> J
 def _same_name(obj: JSON, namespace: str, name: str, kind: Kind) -> None:
     given = obj["metadata"].get("name")
     if given != name:
-        raise bad_request(f"the name of the object ({given or ''}) does not match the name on the URL ({name})")
+        raise bad_request(
+            f"the name of the object ({given or ''}) does not match the name on the URL ({name})"
+        )
     place(kind, obj, namespace)
 
 
@@ -108,8 +116,15 @@ def _manager_required() -> StatusError:
     return invalid_options("PatchOptions", cause)
 
 
-def _apply(  # noqa: PLR0913
-    world: World, kind: Kind, namespace: str, name: str, body: bytes, call: Call, subresource: str, query: Mapping[str, str]
+def _apply(
+    world: World,
+    kind: Kind,
+    namespace: str,
+    name: str,
+    body: bytes,
+    call: Call,
+    subresource: str,
+    query: Mapping[str, str],
 ) -> Steps[tuple[Entry, bool]]:
     try:
         wanted = yaml.load(body, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe loader
@@ -117,7 +132,9 @@ def _apply(  # noqa: PLR0913
         raise bad_request(f"error decoding YAML: {error}") from None
     if not isinstance(wanted, dict) or not wanted.get("kind") or not wanted.get("apiVersion"):
         found = wanted if isinstance(wanted, dict) else {}
-        raise bad_request(f"invalid object type: /{found.get('apiVersion') or ''}, Kind={found.get('kind') or ''}")
+        raise bad_request(
+            f"invalid object type: /{found.get('apiVersion') or ''}, Kind={found.get('kind') or ''}"
+        )
     force = query.get("force") in ("true", "1")
     current = world.store.collection(kind.storage).get(namespace, name)
     if not query.get("fieldManager"):
@@ -128,7 +145,9 @@ def _apply(  # noqa: PLR0913
     if given != name:
         raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
     place(kind, obj, namespace)
-    raw = {k: v for k, v in wanted.items() if v is not None}  # as given: decoding adds values nobody asked for
+    raw = {
+        k: v for k, v in wanted.items() if v is not None
+    }  # as given: decoding adds values nobody asked for
     raw["metadata"] = {**(wanted.get("metadata") or {}), "name": name}
     if kind.namespaced:
         raw["metadata"]["namespace"] = namespace
@@ -138,7 +157,11 @@ def _apply(  # noqa: PLR0913
         if subresource:
             raise not_found(kind, name)
         if obj["metadata"].get("uid"):
-            raise conflict(kind, name, f"uid mismatch: the provided object specified uid {obj['metadata']['uid']}, and no existing object was found")
+            raise conflict(
+                kind,
+                name,
+                f"uid mismatch: the provided object specified uid {obj['metadata']['uid']}, and no existing object was found",
+            )
         raw["metadata"].pop("resourceVersion", None)
         fresh = apply.created(kind, raw, call)
         return (yield from create(world, kind, namespace, fresh, call)), True

@@ -81,7 +81,12 @@ class ListOptions:
         limit = query.get("limit") or "0"
         if not limit.lstrip("-").isdigit():
             raise bad_request(f'strconv.ParseInt: parsing "{limit}": invalid syntax')
-        options = ListOptions(max(0, int(limit)), query.get("continue", ""), query.get("resourceVersion", ""), query.get("resourceVersionMatch", ""))
+        options = ListOptions(
+            max(0, int(limit)),
+            query.get("continue", ""),
+            query.get("resourceVersion", ""),
+            query.get("resourceVersionMatch", ""),
+        )
         options.check()
         return options
 
@@ -89,13 +94,17 @@ class ListOptions:
         field = "resourceVersionMatch"
         cause: Cause | None = None
         if not self.version:
-            cause = forbidden_field(field, "resourceVersionMatch is forbidden unless resourceVersion is provided")
+            cause = forbidden_field(
+                field, "resourceVersionMatch is forbidden unless resourceVersion is provided"
+            )
         elif self.token:
             cause = forbidden_field(field, "resourceVersionMatch is forbidden when continue is provided")
         elif self.match not in ("Exact", "NotOlderThan"):
             cause = unsupported(field, self.match, ("Exact", "NotOlderThan", ""))
         elif self.match == "Exact" and self.version == "0":
-            cause = forbidden_field(field, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
+            cause = forbidden_field(
+                field, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+            )
         if cause is not None:
             raise invalid_options("ListOptions", cause)
 
@@ -105,7 +114,9 @@ class ListOptions:
             self._check_match()
         if self.version and not self.version.isdigit():
             words = f'strconv.ParseUint: parsing "{self.version}": invalid syntax'
-            raise bad_request(f'invalid resource version: resourceVersion: Invalid value: "{self.version}": {words}')
+            raise bad_request(
+                f'invalid resource version: resourceVersion: Invalid value: "{self.version}": {words}'
+            )
 
 
 class Result(NamedTuple):
@@ -167,7 +178,10 @@ def _from(options: ListOptions, now: int) -> tuple[int, str]:
     version = int(options.version or 0)
     if version > now:
         message = f"Timeout: Too large resource version: {version}, current: {now}"
-        details = {"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}], "retryAfterSeconds": 1}
+        details = {
+            "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+            "retryAfterSeconds": 1,
+        }
         raise StatusError(504, "Timeout", message, details)
     exact = options.match == "Exact" or (options.limit and version and not options.match)
     return (version if exact and version else now), ""
@@ -202,7 +216,9 @@ def head_of(kind: Kind) -> bytes:
 
 def list_bytes(kind: Kind, result: Result) -> bytes:
     """Return the body of a list."""
-    names = {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": result.metadata}
+    names: JSON = {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": result.metadata}
+    if not kind.builtin:
+        names["metadata"] = {"continue": "", **result.metadata}
     head = orjson.dumps(names)[:-1]
     if kind.view is not None or (kind.storage_version and kind.storage_version != kind.version):
         items = [orjson.dumps(shown(kind, entry.obj)) for entry in result.entries]

@@ -109,7 +109,7 @@ def _and(left: Rule, right: Rule) -> Rule:
     return lambda new, old: left(new, old) and right(new, old)
 
 
-def _read(path: str, new: Any, old: Any) -> Any:  # noqa: ANN401
+def _read(path: str, new: Any, old: Any) -> Any:
     first, *rest = path.split(".")
     value = new if first == "self" else old
     for part in rest:
@@ -120,7 +120,7 @@ def _read(path: str, new: Any, old: Any) -> Any:  # noqa: ANN401
 
 
 def _has(path: str) -> Rule:
-    def has(new: Any, old: Any) -> bool:  # noqa: ANN401
+    def has(new: Any, old: Any) -> bool:
         try:
             _read(path, new, old)
         except _Missing:
@@ -165,7 +165,7 @@ def supported(text: str) -> bool:
     return _compiled(text) is not None
 
 
-def check(schema: Mapping[str, Any], value: Any, old: Any, path: str, causes: list[Cause]) -> None:  # noqa: ANN401
+def check(schema: Mapping[str, Any], value: Any, old: Any, path: str, causes: list[Cause]) -> None:
     """Evaluate the rules of a schema and of all schemas below it."""
     for entry in schema.get("x-kubernetes-validations") or ():
         _apply(entry, value, old, path, causes)
@@ -182,7 +182,7 @@ def check(schema: Mapping[str, Any], value: Any, old: Any, path: str, causes: li
             check(schema["items"], one, None, f"{path}[{at}]", causes)
 
 
-def _apply(entry: Mapping[str, Any], value: Any, old: Any, path: str, causes: list[Cause]) -> None:  # noqa: ANN401
+def _apply(entry: Mapping[str, Any], value: Any, old: Any, path: str, causes: list[Cause]) -> None:
     text = entry.get("rule", "")
     rule = _compiled(text)
     if rule is None or ("oldSelf" in text and old is None):  # transition rules hold for updates only
@@ -193,6 +193,6 @@ def _apply(entry: Mapping[str, Any], value: Any, old: Any, path: str, causes: li
         holds = False
     if not holds:
         message = entry.get("message") or f"failed rule: {text}"
-        found = "object" if isinstance(value, dict) else "array" if isinstance(value, list) else None
-        written = f'"{found}"' if found else shown(value)
-        causes.append(Cause(entry.get("reason") or "FieldValueInvalid", f"Invalid value: {written}: {message}", path + entry.get("fieldPath", "")))
+        written = "" if isinstance(value, (dict, list)) else f"{shown(value)}: "
+        reason = entry.get("reason") or "FieldValueInvalid"
+        causes.append(Cause(reason, f"Invalid value: {written}{message}", path + entry.get("fieldPath", "")))

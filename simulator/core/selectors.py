@@ -85,7 +85,9 @@ def _unreadable(rest: str) -> StatusError:
 def _requirement(match: re.Match[str]) -> Requirement:
     key = match["absent"] or match["key"]
     if not _KEY.fullmatch(key):
-        raise bad_request(f"unable to parse requirement: <nil>: Invalid value: \"{key}\": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')")
+        raise bad_request(
+            f"unable to parse requirement: <nil>: Invalid value: \"{key}\": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+        )
     if match["absent"]:
         return Requirement(key, "absent")
     if match["set"]:
@@ -105,7 +107,9 @@ def _requirement(match: re.Match[str]) -> Requirement:
 def _checked(term: Requirement) -> Requirement:
     for value in term.values:
         if not _VALUE.fullmatch(value):
-            raise bad_request(f"unable to parse requirement: values[0][{term.key}]: Invalid value: \"{value}\": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')")
+            raise bad_request(
+                f"unable to parse requirement: values[0][{term.key}]: Invalid value: \"{value}\": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+            )
     return term
 
 
@@ -155,14 +159,17 @@ def reader(path: str, default: str = "") -> Callable[[JSON], str]:
             value = value.get(part)
         if value is None:
             return default
-        return value if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
+        return (
+            value if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
+        )
 
     return read
 
 
 _COMMON: Final = {"metadata.name": "", "metadata.namespace": ""}
 _EVENT: Final = {
-    f"involvedObject.{part}": "" for part in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+    f"involvedObject.{part}": ""
+    for part in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 } | {"reason": "", "reportingComponent": "", "source": "", "type": ""}
 FIELDS: Final[dict[str, dict[str, str]]] = {
     "pods": {
@@ -200,7 +207,7 @@ def parse_fields(text: str, resource: str, extra: tuple[str, ...] = ()) -> Field
             raise bad_request(f"invalid selector: '{text}'; can't understand '{part}'")
         path, op, value = match.groups()
         if path not in known:
-            raise _unknown_field(path, resource)
+            raise bad_request(f"field label not supported: {path}")
         terms.append((FieldTerm(path, value, op != "!="), _reader(resource, path, known[path])))
     return FieldSelector(tuple(terms))
 
@@ -212,9 +219,3 @@ def _reader(resource: str, path: str, default: str) -> Callable[[JSON], str]:
         component, reporting = reader("source.component"), reader("reportingComponent")
         return lambda obj: component(obj) or reporting(obj)
     return reader(path, default)
-
-
-def _unknown_field(path: str, resource: str) -> StatusError:
-    if resource in FIELDS:
-        return bad_request(f"field label not supported: {path}")
-    return bad_request(f'field label "{path}" not supported for {resource}')

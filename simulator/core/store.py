@@ -19,7 +19,9 @@ import orjson
 JSON = dict[str, Any]
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 
-_HEADS: dict[str, bytes] = {kind: b'{"type":"%s","object":' % kind.encode() for kind in ("ADDED", "MODIFIED", "DELETED")}
+_HEADS: dict[str, bytes] = {
+    kind: b'{"type":"%s","object":' % kind.encode() for kind in ("ADDED", "MODIFIED", "DELETED")
+}
 
 
 class Expired(Exception):  # noqa: N818 - the API's word
@@ -202,7 +204,14 @@ class Collection:
         self._watchers[watcher.namespace] = rest
 
     def page(
-        self, namespace: str | None, rv: int, now: int, *, after: str = "", limit: int = 0, accept: Accept | None = None
+        self,
+        namespace: str | None,
+        rv: int,
+        now: int,
+        *,
+        after: str = "",
+        limit: int = 0,
+        accept: Accept | None = None,
     ) -> Page:
         """Return the objects as of ``rv`` in the order of their keys, from behind key ``after``.
 
@@ -231,11 +240,15 @@ class Collection:
     def _from(
         self, namespace: str | None, after: str, past: dict[str, Entry | None]
     ) -> Iterator[tuple[str, Entry]]:
-        lost = sorted(
-            (key, entry)
-            for key, entry in past.items()
-            if entry is not None and key > after and self.get(entry.namespace, entry.name) is None
-        ) if past else []
+        lost = (
+            sorted(
+                (key, entry)
+                for key, entry in past.items()
+                if entry is not None and key > after and self.get(entry.namespace, entry.name) is None
+            )
+            if past
+            else []
+        )
         at = 0
         for key, entry in self._today(namespace, after):
             while at < len(lost) and lost[at][0] < key:

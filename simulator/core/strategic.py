@@ -63,10 +63,12 @@ class _Merge:
                 out[name] = _ordered(out[name], order, known.get(name, _ANY).merge)
         return out
 
-    def _list(self, field: Field, held: Any, patch: list[Any], order: list[Any] | None) -> list[Any]:  # noqa: ANN401
+    def _list(self, field: Field, held: Any, patch: list[Any], order: list[Any] | None) -> list[Any]:
         current: list[Any] = held if isinstance(held, list) else []
         if any(isinstance(one, dict) and one.get("$patch") == "replace" for one in patch):
-            return [_plain(one) for one in patch if not (isinstance(one, dict) and one.get("$patch") == "replace")]
+            return [
+                _plain(one) for one in patch if not (isinstance(one, dict) and one.get("$patch") == "replace")
+            ]
         if field.merge is None:
             return [_plain(one) for one in patch]
         if field.merge == "":
@@ -105,7 +107,8 @@ def _prepared(target: JSON, patch: JSON) -> JSON:
 
 def _ordered(items: list[Any], order: list[Any], merge_key: str | None) -> list[Any]:
     """Sort the items that ``order`` names as it does; others keep their place relative to their neighbours."""
-    def mark(one: Any) -> Any:  # noqa: ANN401
+
+    def mark(one: Any) -> Any:
         return one.get(merge_key) if merge_key and isinstance(one, dict) else one
 
     wanted = [mark(one) for one in order]
@@ -117,7 +120,7 @@ def _ordered(items: list[Any], order: list[Any], merge_key: str | None) -> list[
     return out
 
 
-def go_map(value: Any) -> str:  # noqa: ANN401
+def go_map(value: Any) -> str:
     """Write a value as Go prints it."""
     if isinstance(value, dict):
         return "map[" + " ".join(f"{key}:{go_map(one)}" for key, one in sorted(value.items())) + "]"
@@ -126,7 +129,7 @@ def go_map(value: Any) -> str:  # noqa: ANN401
     return "<nil>" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401
+def _plain(value: Any) -> Any:
     """Take directives out of a part that is new."""
     if isinstance(value, dict):
         if value.get("$patch") == "delete":

@@ -22,10 +22,25 @@ Schema = Mapping[str, Any]
 
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _INT_OR_STRING = "x-kubernetes-int-or-string"
+_BLOCKING = frozenset(
+    {
+        "FieldValueNotSupported",
+        "FieldValueRequired",
+        "FieldValueTooLong",
+        "FieldValueTooMany",
+        "FieldValueTypeInvalid",
+    }
+)
+_UNCHECKED = Cause(
+    "FieldValueInvalid",
+    "Invalid value: null: some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation",
+    "<nil>",
+)
 _OBJECT_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 
 
-def prune(schema: Schema, value: Any, path: str, unknown: list[str], *, root: bool = False) -> Any:  # noqa: ANN401
+def prune(schema: Schema, value: Any, path: str, unknown: list[str], *, root: bool = False) -> Any:
     """Return a private copy without unknown fields and with defaults; unknown paths are collected."""
     if isinstance(value, dict):
         return _prune_object(schema, value, path, unknown, root=root)
@@ -33,7 +48,8 @@ def prune(schema: Schema, value: Any, path: str, unknown: list[str], *, root: bo
         items = schema.get("items") or {}
         keep = not items and schema.get(_PRESERVE)
         return [
-            copied(one) if keep else prune(items, one, f"{path}[{at}]", unknown) for at, one in enumerate(value)
+            copied(one) if keep else prune(items, one, f"{path}[{at}]", unknown)
+            for at, one in enumerate(value)
         ]
     return value
 
@@ -65,7 +81,7 @@ def _prune_object(schema: Schema, value: JSON, path: str, unknown: list[str], *,
     return out
 
 
-def copied(value: Any) -> Any:  # noqa: ANN401
+def copied(value: Any) -> Any:
     """Copy JSON containers."""
     if isinstance(value, dict):
         return {key: copied(one) for key, one in value.items()}
@@ -74,7 +90,7 @@ def copied(value: Any) -> Any:  # noqa: ANN401
     return value
 
 
-def _kind_of(value: Any) -> str:  # noqa: ANN401
+def _kind_of(value: Any) -> str:
     match value:
         case None:
             return "null"
@@ -92,16 +108,24 @@ def _kind_of(value: Any) -> str:  # noqa: ANN401
             return "object"
 
 
-def validate(schema: Schema, value: Any, path: str, old: Any = None) -> list[Cause]:  # noqa: ANN401
+def validate(schema: Schema, value: Any, path: str, old: Any = None) -> list[Cause]:
     """Return every violation of a schema by a value, with paths as the API server writes them."""
     causes: list[Cause] = []
     _validate(schema, value, path, causes)
     if not causes:
         rules.check(schema, value, old, path, causes)
+    elif any(cause.reason in _BLOCKING for cause in causes) and _has_rules(schema):
+        causes.append(_UNCHECKED)
     return causes
 
 
-def _validate(schema: Schema, value: Any, path: str, causes: list[Cause]) -> None:  # noqa: ANN401
+def _has_rules(schema: Any) -> bool:
+    if isinstance(schema, dict):
+        return "x-kubernetes-validations" in schema or any(_has_rules(part) for part in schema.values())
+    return isinstance(schema, list) and any(_has_rules(part) for part in schema)
+
+
+def _validate(schema: Schema, value: Any, path: str, causes: list[Cause]) -> None:
     found = _kind_of(value)
     if value is None:
         if schema.get("nullable") or not schema.get("type"):
@@ -112,7 +136,9 @@ def _validate(schema: Schema, value: Any, path: str, causes: list[Cause]) -> Non
         if found not in ("integer", "string"):
             causes.append(_wrong_type(path, value, "integer,string"))
             return
-    elif (wanted := schema.get("type")) and found != wanted and not (wanted == "number" and found == "integer"):
+    elif (
+        (wanted := schema.get("type")) and found != wanted and not (wanted == "number" and found == "integer")
+    ):
         causes.append(_wrong_type(path, value, wanted))
         return
     if (allowed := schema.get("enum")) is not None and value not in allowed:
@@ -124,26 +150,36 @@ def _validate(schema: Schema, value: Any, path: str, causes: list[Cause]) -> Non
         if parts := schema.get(name):
             matched = sum(1 for part in parts if _matches(part, value))
             if not matched or (wanted_count and matched != wanted_count):
-                words = "must validate at least one schema (anyOf)" if name == "anyOf" else "must validate one and only one schema (oneOf)"
-                causes.append(Cause("FieldValueInvalid", f'Invalid value: {shown(value)}: "{path}" {words}', path))
+                words = (
+                    "must validate at least one schema (anyOf)"
+                    if name == "anyOf"
+                    else "must validate one and only one schema (oneOf)"
+                )
+                causes.append(
+                    Cause("FieldValueInvalid", f'Invalid value: {shown(value)}: "{path}" {words}', path)
+                )
     if "not" in schema and _matches(schema["not"], value):
         causes.append(invalid(path, value, f'"{path}" must not validate the schema (not)'))
 
 
-def _matches(schema: Schema, value: Any) -> bool:  # noqa: ANN401
+def _matches(schema: Schema, value: Any) -> bool:
     causes: list[Cause] = []
     _validate(schema, value, "", causes)
     return not causes
 
 
-def _nothing(schema: Schema, value: Any, path: str, causes: list[Cause]) -> None:  # noqa: ANN401
+def _nothing(schema: Schema, value: Any, path: str, causes: list[Cause]) -> None:
     """Check nothing more (booleans)."""
 
 
-def _wrong_type(path: str, value: Any, wanted: str) -> Cause:  # noqa: ANN401
+def _wrong_type(path: str, value: Any, wanted: str) -> Cause:
     found = _kind_of(value)
     text = f'"{found}"'
-    return Cause("FieldValueTypeInvalid", f'Invalid value: {text}: {path} in body must be of type {wanted}: {text}', path)
+    return Cause(
+        "FieldValueTypeInvalid",
+        f"Invalid value: {text}: {path} in body must be of type {wanted}: {text}",
+        path,
+    )
 
 
 def _object(schema: Schema, value: JSON, path: str, causes: list[Cause]) -> None:
@@ -155,7 +191,9 @@ def _object(schema: Schema, value: JSON, path: str, causes: list[Cause]) -> None
     if (low := schema.get("minProperties")) is not None and len(value) < low:
         causes.append(invalid(path, len(value), f"{path} in body should have at least {low} properties"))
     if (high := schema.get("maxProperties")) is not None and len(value) > high:
-        causes.append(Cause("FieldValueTooMany", f"Too many: {len(value)}: must have at most {high} items", path))
+        causes.append(
+            Cause("FieldValueTooMany", f"Too many: {len(value)}: must have at most {high} items", path)
+        )
     for key, one in value.items():
         known = properties.get(key)
         below = f"{path}.{key}" if path else key
@@ -168,12 +206,14 @@ def _object(schema: Schema, value: JSON, path: str, causes: list[Cause]) -> None
 def _array(schema: Schema, value: list[Any], path: str, causes: list[Cause]) -> None:
     if (low := schema.get("minItems")) is not None and len(value) < low:
         causes.append(invalid(path, len(value), f"{path} in body should have at least {low} items"))
-    if (high := schema.get("maxItems")) is not None and len(value) > high:
-        causes.append(Cause("FieldValueTooMany", f"Too many: {len(value)}: must have at most {high} items", path))
     items = schema.get("items")
     if items:
         for at, one in enumerate(value):
             _validate(items, one, f"{path}[{at}]", causes)
+    if (high := schema.get("maxItems")) is not None and len(value) > high:
+        causes.append(
+            Cause("FieldValueTooMany", f"Too many: {len(value)}: must have at most {high} items", path)
+        )
     keys = schema.get("x-kubernetes-list-map-keys")
     unique = schema.get("uniqueItems") or schema.get("x-kubernetes-list-type") == "set"
     seen: list[Any] = []
@@ -185,11 +225,11 @@ def _array(schema: Schema, value: list[Any], path: str, causes: list[Cause]) -> 
 
 
 def _string(schema: Schema, value: str, path: str, causes: list[Cause]) -> None:
-    if (low := schema.get("minLength")) is not None and len(value) < low:
-        causes.append(invalid(path, value, f"{path} in body should be at least {low} chars long"))
     if (high := schema.get("maxLength")) is not None and len(value) > high:
         causes.append(Cause("FieldValueTooLong", f"Too long: may not be more than {high} bytes", path))
-    if (pattern := schema.get("pattern")) and not _regex(pattern)(value):
+    elif (low := schema.get("minLength")) is not None and len(value) < low:
+        causes.append(invalid(path, value, f"{path} in body should be at least {low} chars long"))
+    elif (pattern := schema.get("pattern")) and not _regex(pattern)(value):
         causes.append(invalid(path, value, f"{path} in body should match '{pattern}'"))
     if (name := schema.get("format")) in _FORMATS and not _FORMATS[name](value):
         causes.append(invalid(path, value, f"{path} in body must be of type {name}: {shown(value)}"))

@@ -20,7 +20,15 @@ JSON = dict[str, Any]
 Coder = Callable[[Any], Any]
 
 _PYTHON: Final[dict[str, type]] = {"string": str, "int32": int, "int64": int, "bool": bool, "float64": float}
-_ZERO: Final[dict[str, Any]] = {"string": "", "int32": 0, "int64": 0, "bool": False, "float64": 0, "quantity": "0", "intorstring": 0}
+_ZERO: Final[dict[str, Any]] = {
+    "string": "",
+    "int32": 0,
+    "int64": 0,
+    "bool": False,
+    "float64": 0,
+    "quantity": "0",
+    "intorstring": 0,
+}
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?P<fraction>\.\d+)?(?P<zone>Z|[+-]\d\d:\d\d)")
 _MISSING: Final = object()
 
@@ -53,7 +61,7 @@ def _json_type(value: object) -> str:
 def _scalar(type_: str) -> Coder:
     python = _PYTHON[type_]
 
-    def code(value: Any) -> Any:  # noqa: ANN401
+    def code(value: Any) -> Any:
         if type(value) is python or (python is float and type(value) is int):
             return value
         if python is int and type(value) is float:
@@ -69,14 +77,14 @@ def canonical(value: str | float) -> str:
     return str(Quantity.parse(value))
 
 
-def _quantity(value: Any) -> Any:  # noqa: ANN401
+def _quantity(value: Any) -> Any:
     try:
         return canonical(value)
     except (ValueError, TypeError):
         raise WrongType("quantity", str(value)) from None
 
 
-def _time(value: Any) -> Any:  # noqa: ANN401
+def _time(value: Any) -> Any:
     if type(value) is not str:
         raise WrongType("time", f"{_json_type(value)}")
     match = _DATE.fullmatch(value)
@@ -87,14 +95,14 @@ def _time(value: Any) -> Any:  # noqa: ANN401
     return datetime.fromisoformat(value).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _micro_time(value: Any) -> Any:  # noqa: ANN401
+def _micro_time(value: Any) -> Any:
     match = _DATE.fullmatch(value) if type(value) is str else None
     if match is None or len(match["fraction"] or "") != 7:
         raise WrongType("microtime", str(value))
     return datetime.fromisoformat(value).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _any(value: Any) -> Any:  # noqa: ANN401
+def _any(value: Any) -> Any:
     return value
 
 
@@ -108,8 +116,8 @@ _SPECIAL: Final[dict[str, Coder]] = {
 }
 
 
-def _list(item: Coder, go: str, zero: Any) -> Coder:  # noqa: ANN401
-    def code(value: Any) -> Any:  # noqa: ANN401
+def _list(item: Coder, go: str, zero: Any) -> Coder:
+    def code(value: Any) -> Any:
         if type(value) is not list:
             raise WrongType(_json_type(value), go)
         return [item(one) if one is not None else zero for one in value]
@@ -117,8 +125,8 @@ def _list(item: Coder, go: str, zero: Any) -> Coder:  # noqa: ANN401
     return code
 
 
-def _map(item: Coder, go: str, zero: Any) -> Coder:  # noqa: ANN401
-    def code(value: Any) -> Any:  # noqa: ANN401
+def _map(item: Coder, go: str, zero: Any) -> Coder:
+    def code(value: Any) -> Any:
         if type(value) is not dict:
             raise WrongType(_json_type(value), go)
         return {key: item(one) if one is not None else zero for key, one in value.items()}
@@ -169,13 +177,19 @@ class Types:
             raise _refusal(error, "v1", "ObjectMeta") from None
         return decoded
 
-    def unknown_fields(self, type_: str, value: Any, path: str = "") -> list[str]:  # noqa: ANN401
+    def unknown_fields(self, type_: str, value: Any, path: str = "") -> list[str]:
         """Return the paths of all fields that the type does not have."""
         type_ = type_.removeprefix("*")
         if type_.startswith("[]") and isinstance(value, list):
-            return [p for at, one in enumerate(value) for p in self.unknown_fields(type_[2:], one, f"{path}[{at}]")]
+            return [
+                p
+                for at, one in enumerate(value)
+                for p in self.unknown_fields(type_[2:], one, f"{path}[{at}]")
+            ]
         if type_.startswith("map[string]") and isinstance(value, dict):
-            return [p for key, one in value.items() for p in self.unknown_fields(type_[11:], one, f"{path}.{key}")]
+            return [
+                p for key, one in value.items() for p in self.unknown_fields(type_[11:], one, f"{path}.{key}")
+            ]
         if type_ not in self.structs or not isinstance(value, dict):
             return []
         found: list[str] = []
@@ -195,7 +209,7 @@ class Types:
         plan: dict[str, tuple[Coder, Any]] = {}
         absent: list[tuple[str, Coder | None, Any]] = []
 
-        def code(value: Any) -> Any:  # noqa: ANN401
+        def code(value: Any) -> Any:
             if type(value) is not dict:
                 raise WrongType(_json_type(value), go_name(name))
             out: JSON = {}
@@ -226,7 +240,7 @@ class Types:
                 absent.append((key, *zero))
         return code
 
-    def _dropped(self, field: Field) -> Any:  # noqa: ANN401
+    def _dropped(self, field: Field) -> Any:
         """Return the value that is not written, or a mark that nothing equals."""
         if not field.omitempty and not field.omitzero:
             return _MISSING
@@ -277,7 +291,9 @@ def _refusal(error: WrongType, api_version: str, kind: str) -> StatusError:
         layout = "2006-01-02T15:04:05.000000Z07:00"
         rest = re.sub(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", "", error.wanted)
         wanted = ".000000" if rest != error.wanted else "2006"
-        return bad_request(f'{prefix}parsing time "{error.wanted}" as "{layout}": cannot parse "{rest}" as "{wanted}"')
+        return bad_request(
+            f'{prefix}parsing time "{error.wanted}" as "{layout}": cannot parse "{rest}" as "{wanted}"'
+        )
     if error.found == "time":
         words = f'parsing time "{error.wanted}" as "2006-01-02T15:04:05Z07:00": cannot parse "{error.wanted}" as "2006"'
         return bad_request(prefix + words)

@@ -15,6 +15,7 @@ JSON = dict[str, Any]
 T = TypeVar("T")
 
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"  # on a CRD that goes, until its objects are gone
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 
@@ -89,6 +90,8 @@ class World:
             if kind.storage == "namespaces":
                 self.terminating.add(entry.name)
                 self.suspects.append(key)
+            if kind.storage == CRDS:
+                self.suspects.append(key)
         if kind.storage == CRDS:
             self._serve(entry.obj)
         return entry
@@ -109,6 +112,9 @@ class World:
             self.terminating.discard(entry.name)
         if kind.storage == CRDS:
             self._drop(entry.obj)
+        elif not kind.builtin and (crd := self.find(CRDS, "", kind.qualified)):
+            if crd["metadata"].get("deletionTimestamp"):
+                self.suspects.append((CRDS, "", kind.qualified))
         return last
 
     def _waits(self, owner: tuple[str, str, str]) -> bool:

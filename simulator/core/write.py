@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace as replace_fields
 from typing import Any, Final
 
 import orjson
@@ -27,23 +28,38 @@ from simulator.core.world import Call, Steps, World
 JSON = dict[str, Any]
 
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
-_SYSTEM_FIELDS: Final = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "uid")
+_SYSTEM_FIELDS: Final = (
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "uid",
+)
 
 
-def decode(kind: Kind, body: Any, call: Call, *, patched: bool = False) -> JSON:  # noqa: ANN401
+def decode(kind: Kind, body: Any, call: Call, *, patched: bool = False) -> JSON:
     """Return a private, pruned, typed object of the kind. Raises StatusError 400."""
     if not isinstance(body, dict):
         raise bad_request(_not_an_object(kind, body))
     found = body.get("kind"), body.get("apiVersion")
     if not kind.builtin and not found[0]:
-        raise bad_request(f"Object 'Kind' is missing in '{_compact(body)}'")
+        text = orjson.dumps(body).decode()
+        short = text if len(text) <= 25 else f"{text[:25]} ..."
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type {kind.kind}): Object 'Kind' is missing in '{text}' ({short})"
+        )
     if (found[0] or kind.kind) != kind.kind or (found[1] or kind.api_version) != kind.api_version:
-        raise _other_kind(kind, found[0] or "", found[1] or "")
+        name = (body.get("metadata") or {}).get("name", "")
+        raise _other_kind(kind, name, found[0] or "", found[1] or "")
     obj, unknown = kind.decode(body)
     if unknown and call.validation != "Ignore":
         words = [f'unknown field "{path}"' for path in unknown]
         if call.validation == "Strict":
-            prefix = "" if patched else f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
+            prefix = (
+                ""
+                if patched
+                else f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
+            )
             raise bad_request(f"{prefix}strict decoding error: {', '.join(words)}")
         call.warnings += words
     if kind.view is not None:
@@ -51,13 +67,11 @@ def decode(kind: Kind, body: Any, call: Call, *, patched: bool = False) -> JSON:
     return obj
 
 
-def _compact(body: JSON) -> str:
-    return orjson.dumps(body).decode()
-
-
 def _not_an_object(kind: Kind, body: object) -> str:
     text = orjson.dumps(body)
-    found = {list: "array", str: "string", int: "number", float: "number", bool: "bool"}.get(type(body), "null")
+    found = {list: "array", str: "string", int: "number", float: "number", bool: "bool"}.get(
+        type(body), "null"
+    )
     words = (
         f"json: cannot unmarshal {found} into Go value of type struct "
         r'{ APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
@@ -65,14 +79,16 @@ def _not_an_object(kind: Kind, body: object) -> str:
     return f"the object provided is unrecognized (must be of type {kind.kind}): couldn't get version/kind; json parse error: {words} ({text[:32].hex()})"
 
 
-def _other_kind(kind: Kind, found: str, version: str) -> StatusError:
+def _other_kind(kind: Kind, name: str, found: str, version: str) -> StatusError:
     group_version = kind.api_version
     if not kind.builtin:
         if version != group_version:
             return bad_request(
                 f"the API version in the data ({version}) does not match the expected API version ({group_version})"
             )
-        return bad_request(f"the kind in the data ({found}) does not match the expected kind ({kind.kind})")
+        return invalid_object(
+            replace_fields(kind, kind=found), name, [invalid("kind", found, f"must be {kind.kind}")]
+        )
     short = version.rpartition("/")[2]
     internal_name = f"{kind.group.partition('.')[0] or 'core'}.{kind.kind}"
     return bad_request(
@@ -88,11 +104,13 @@ def place(kind: Kind, obj: JSON, namespace: str) -> None:
         meta.pop("namespace", None)
         return
     if meta.get("namespace", namespace) != namespace:
-        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
     meta["namespace"] = namespace
 
 
-def create(world: World, kind: Kind, namespace: str, body: Any, call: Call) -> Steps[Entry]:  # noqa: ANN401
+def create(world: World, kind: Kind, namespace: str, body: Any, call: Call) -> Steps[Entry]:
     """Create an object. Raises StatusError; returns the stored entry (or, in a dry run, what it would be)."""
     obj = decode(kind, body, call)
     place(kind, obj, namespace)
@@ -132,7 +150,9 @@ def check_namespace(world: World, kind: Kind, namespace: str, name: str) -> None
         raise not_found(namespaces, namespace)
     if namespace in world.terminating:
         why = f"unable to create new content in namespace {namespace} because it is being terminated"
-        cause = Cause("NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace")
+        cause = Cause(
+            "NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace"
+        )
         raise forbidden(kind, name, why, [cause])
 
 
@@ -167,8 +187,14 @@ def suffix(seed: str) -> str:
     return letters
 
 
-def update(  # noqa: PLR0913 - the parts of one request
-    world: World, kind: Kind, namespace: str, name: str, body: Any, call: Call, subresource: str = ""  # noqa: ANN401
+def update(
+    world: World,
+    kind: Kind,
+    namespace: str,
+    name: str,
+    body: Any,
+    call: Call,
+    subresource: str = "",
 ) -> Steps[tuple[Entry, bool]]:
     """Replace an object or its status. Returns the entry and whether it is new. Raises StatusError."""
     obj = decode(kind, body, call)
@@ -191,10 +217,14 @@ def update(  # noqa: PLR0913 - the parts of one request
 
 
 def _no_name(kind: Kind) -> str:
-    return "the name of the object () does not match the name on the URL" if kind.builtin else "name must be provided"
+    return (
+        "the name of the object () does not match the name on the URL"
+        if kind.builtin
+        else "name must be provided"
+    )
 
 
-def replace(  # noqa: PLR0913
+def replace(
     world: World, kind: Kind, current: Entry, obj: JSON, call: Call, subresource: str = ""
 ) -> Steps[Entry]:
     """Put ``obj`` (private, decoded) in the place of ``current``. Raises StatusError."""
@@ -240,7 +270,11 @@ def _store(world: World, kind: Kind, current: Entry, obj: JSON, call: Call) -> E
         return current
     if call.dry_run:
         return Entry(obj, current.rv, current.namespace, current.name)
-    if meta.get("deletionTimestamp") and not meta.get("finalizers") and not meta.get("deletionGracePeriodSeconds"):
+    if (
+        meta.get("deletionTimestamp")
+        and not meta.get("finalizers")
+        and not meta.get("deletionGracePeriodSeconds")
+    ):
         if kind.storage != "namespaces" or not (obj.get("spec") or {}).get("finalizers"):
             saved = Entry(obj, current.rv, current.namespace, current.name, current.creator)
             return world.erase(kind, _swap(world, kind, current, saved))
@@ -261,7 +295,7 @@ def _check_version(kind: Kind, obj: JSON, current: Entry) -> None:
     if not version:
         if not kind.strategy.unconditional_update:
             cause = invalid("metadata.resourceVersion", 0, "must be specified for an update")
-            raise invalid_object(kind, current.name, [cause])
+            raise invalid_object(replace_fields(kind, kind=kind.plural), current.name, [cause])
         return
     if not version.isdigit():
         raise internal(f'strconv.ParseUint: parsing "{version}": invalid syntax')

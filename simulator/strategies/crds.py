@@ -25,14 +25,25 @@ def _validate(obj: JSON) -> list[Cause]:
     causes: list[Cause] = []
     wanted = f"{names.get('plural', '')}.{spec.get('group', '')}"
     if obj["metadata"].get("name") != wanted:
-        words = f"must be spec.names.plural+\".\"+spec.group"
+        words = 'must be spec.names.plural+"."+spec.group'
         causes.append(invalid("metadata.name", obj["metadata"].get("name", ""), words))
-    for field, value in (("spec.group", spec.get("group")), ("spec.scope", spec.get("scope")), ("spec.names.plural", names.get("plural")), ("spec.names.kind", names.get("kind"))):
+    for field, value in (
+        ("spec.group", spec.get("group")),
+        ("spec.scope", spec.get("scope")),
+        ("spec.names.plural", names.get("plural")),
+        ("spec.names.kind", names.get("kind")),
+    ):
         if not value:
             causes.append(required(field))
     versions = spec.get("versions") or []
     if sum(1 for version in versions if version.get("storage")) != 1:
-        causes.append(invalid("spec.versions", [v.get("name") for v in versions], "must have exactly one version marked as storage version"))
+        causes.append(
+            invalid(
+                "spec.versions",
+                [v.get("name") for v in versions],
+                "must have exactly one version marked as storage version",
+            )
+        )
     causes += [
         required(f"spec.versions[{at}].schema.openAPIV3Schema", "schemas are required")
         for at, version in enumerate(versions)
@@ -44,13 +55,19 @@ def _validate(obj: JSON) -> list[Cause]:
 def _prepare(obj: JSON) -> None:
     obj["metadata"]["generation"] = 1
     stored = [v["name"] for v in obj["spec"].get("versions") or () if v.get("storage")]
-    obj["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored}
+    obj["status"] = {
+        "conditions": None,
+        "acceptedNames": {"plural": "", "kind": ""},
+        "storedVersions": stored,
+    }
 
 
 def _keep_status(new: JSON, old: JSON) -> None:
     status = old["status"]
     stored = [v["name"] for v in new["spec"].get("versions") or () if v.get("storage")]
-    new["status"] = status | {"storedVersions": list(dict.fromkeys([*status.get("storedVersions", ()), *stored]))}
+    new["status"] = status | {
+        "storedVersions": list(dict.fromkeys([*status.get("storedVersions", ()), *stored]))
+    }
 
 
 def _only_status(new: JSON, old: JSON) -> None:

@@ -45,7 +45,9 @@ def _first_ingress(obj: JSON) -> None:
 
 
 PLAIN: Final = Strategy()
-WITH_STATUS: Final = Strategy(prepare_create=_no_status, prepare_update=_keep_status, prepare_status=_only_status)
+WITH_STATUS: Final = Strategy(
+    prepare_create=_no_status, prepare_update=_keep_status, prepare_status=_only_status
+)
 INGRESS: Final = Strategy(
     prepare_create=_first_ingress, prepare_update=_keep_status, prepare_status=_only_status, generation=True
 )
@@ -103,7 +105,13 @@ def _validate_node(obj: JSON) -> list[Cause]:
         if why := names.qualified_name(taint.get("key", "")):
             causes.append(invalid(f"{field}.key", taint.get("key", ""), why))
         if taint.get("effect") not in ("NoSchedule", "PreferNoSchedule", "NoExecute"):
-            causes.append(unsupported(f"{field}.effect", taint.get("effect", ""), ("NoSchedule", "PreferNoSchedule", "NoExecute")))
+            causes.append(
+                unsupported(
+                    f"{field}.effect",
+                    taint.get("effect", ""),
+                    ("NoSchedule", "PreferNoSchedule", "NoExecute"),
+                )
+            )
     return causes
 
 
@@ -170,7 +178,9 @@ def _validate_service(obj: JSON) -> list[Cause]:
         if several and not port.get("name"):
             causes.append(required(f"{field}.name"))
         if not 0 < port.get("port", 0) < 65536:
-            causes.append(invalid(f"{field}.port", port.get("port", 0), "must be between 1 and 65535, inclusive"))
+            causes.append(
+                invalid(f"{field}.port", port.get("port", 0), "must be between 1 and 65535, inclusive")
+            )
     types = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
     if spec["type"] not in types:
         causes.append(unsupported("spec.type", spec["type"], types))
@@ -208,7 +218,13 @@ def _frozen_data(new: JSON, old: JSON) -> list[Cause]:
     causes: list[Cause] = []
     if old.get("immutable"):
         if not new.get("immutable"):
-            causes.append(Cause("FieldValueForbidden", "Forbidden: field is immutable when `immutable` is set", "immutable"))
+            causes.append(
+                Cause(
+                    "FieldValueForbidden",
+                    "Forbidden: field is immutable when `immutable` is set",
+                    "immutable",
+                )
+            )
         causes += [
             Cause("FieldValueForbidden", "Forbidden: field is immutable when `immutable` is set", name)
             for name in ("data", "binaryData")
@@ -231,7 +247,9 @@ def _admit_claim(obj: JSON, lookup: Lookup) -> None:
     if "storageClassName" in obj["spec"]:
         return
     for found in lookup.every("storageclasses.storage.k8s.io"):
-        if (found["metadata"].get("annotations") or {}).get("storageclass.kubernetes.io/is-default-class") == "true":
+        if (found["metadata"].get("annotations") or {}).get(
+            "storageclass.kubernetes.io/is-default-class"
+        ) == "true":
             obj["spec"]["storageClassName"] = found["metadata"]["name"]
 
 
@@ -277,7 +295,7 @@ VOLUME: Final = Strategy(
 )
 
 
-def _default_workload(fields: JSON, strategy: JSON | None = None, strategy_field: str = "") -> Any:  # noqa: ANN401
+def _default_workload(fields: JSON, strategy: JSON | None = None, strategy_field: str = "") -> Any:
     def default(obj: JSON) -> None:
         spec = obj.setdefault("spec", {})
         for name, value in fields.items():
@@ -300,7 +318,11 @@ def _validate_workload(obj: JSON) -> list[Cause]:
         causes.append(required("spec.selector"))
     labels = (spec["template"].get("metadata") or {}).get("labels")
     if selector and not selectors.from_object(selector).holds(labels):
-        causes.append(invalid("spec.template.metadata.labels", labels or {}, "`selector` does not match template `labels`"))
+        causes.append(
+            invalid(
+                "spec.template.metadata.labels", labels or {}, "`selector` does not match template `labels`"
+            )
+        )
     if spec.get("replicas", 0) < 0:
         causes.append(invalid("spec.replicas", spec["replicas"], "must be greater than or equal to 0"))
     return causes + pods.validate_spec(spec["template"]["spec"], "spec.template.spec")
@@ -351,9 +373,7 @@ STATEFULSET: Final = _workload(
     {"replicas": 0, "availableReplicas": 0},
 )
 DAEMONSET: Final = _workload(
-    _default_workload(
-        {"revisionHistoryLimit": 10}, {"maxUnavailable": 1, "maxSurge": 0}, "updateStrategy"
-    ),
+    _default_workload({"revisionHistoryLimit": 10}, {"maxUnavailable": 1, "maxSurge": 0}, "updateStrategy"),
     {"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0},
 )
 
@@ -486,7 +506,13 @@ def _validate_priority(obj: JSON) -> list[Cause]:
         words = "priority class names with 'system-' prefix are reserved for system use only. error: "
         return [Cause("FieldValueForbidden", f"Forbidden: {words}", "metadata.name")]
     if obj["value"] > 1_000_000_000 and not name.startswith("system-"):
-        return [Cause("FieldValueForbidden", "Forbidden: maximum allowed value of a user defined priority is 1000000000", "value")]
+        return [
+            Cause(
+                "FieldValueForbidden",
+                "Forbidden: maximum allowed value of a user defined priority is 1000000000",
+                "value",
+            )
+        ]
     return []
 
 
@@ -508,7 +534,7 @@ PRIORITYCLASS: Final = Strategy(
 )
 
 
-def _default_webhooks(*, mutating: bool) -> Any:  # noqa: ANN401
+def _default_webhooks(*, mutating: bool) -> Any:
     def default(obj: JSON) -> None:
         for hook in obj.get("webhooks") or ():
             hook.setdefault("failurePolicy", "Fail")
@@ -531,7 +557,13 @@ def _validate_webhooks(obj: JSON) -> list[Cause]:
     for at, hook in enumerate(obj.get("webhooks") or ()):
         field = f"webhooks[{at}]"
         if len(hook.get("name", "").split(".")) < 3:
-            causes.append(invalid(f"{field}.name", hook.get("name", ""), "should be a domain with at least three segments separated by dots"))
+            causes.append(
+                invalid(
+                    f"{field}.name",
+                    hook.get("name", ""),
+                    "should be a domain with at least three segments separated by dots",
+                )
+            )
         if not hook.get("admissionReviewVersions"):
             causes.append(required(f"{field}.admissionReviewVersions", "must specify one of v1, v1beta1"))
         if hook.get("sideEffects") not in ("None", "NoneOnDryRun"):
@@ -544,7 +576,13 @@ def _validate_webhooks(obj: JSON) -> list[Cause]:
         if ("url" in config) == ("service" in config):
             causes.append(required(f"{field}.clientConfig", "exactly one of url or service is required"))
         elif "url" in config and not config["url"].startswith("https://"):
-            causes.append(invalid(f"{field}.clientConfig.url", config["url"].split(":")[0], "'https' is the only allowed URL scheme; desired format: https://host[/path]"))
+            causes.append(
+                invalid(
+                    f"{field}.clientConfig.url",
+                    config["url"].split(":")[0],
+                    "'https' is the only allowed URL scheme; desired format: https://host[/path]",
+                )
+            )
     return causes
 
 
@@ -583,7 +621,9 @@ def _default_storage(obj: JSON) -> None:
 
 
 STORAGECLASS: Final = Strategy(default=_default_storage, returns_deleted=True)
-INGRESSCLASS: Final = Strategy(prepare_create=lambda obj: obj["metadata"].update(generation=1), generation=True)
+INGRESSCLASS: Final = Strategy(
+    prepare_create=lambda obj: obj["metadata"].update(generation=1), generation=True
+)
 
 
 def _default_endpoints(obj: JSON) -> None:

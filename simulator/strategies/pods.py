@@ -6,7 +6,15 @@ from typing import Any, Final
 
 from shared.api.quantity import Quantity
 from simulator.core import names
-from simulator.core.errors import Cause, StatusError, duplicate, forbidden_field, invalid, required, unsupported
+from simulator.core.errors import (
+    Cause,
+    StatusError,
+    duplicate,
+    forbidden_field,
+    invalid,
+    required,
+    unsupported,
+)
 from simulator.core.kinds import Lookup, Strategy
 
 JSON = dict[str, Any]
@@ -70,7 +78,12 @@ def _default_container(container: JSON, *, host: bool) -> None:
 
 
 def _default_probe(probe: JSON) -> None:
-    for name, value in (("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)):
+    for name, value in (
+        ("timeoutSeconds", 1),
+        ("periodSeconds", 10),
+        ("successThreshold", 1),
+        ("failureThreshold", 3),
+    ):
         probe[name] = probe.get(name) or value
     if "httpGet" in probe:
         _default_http(probe["httpGet"])
@@ -92,7 +105,10 @@ def _default_volume(volume: JSON) -> None:
     for projection in volume.get("projected", {}).get("sources") or ():
         if token := projection.get("serviceAccountToken"):
             token.setdefault("expirationSeconds", 3600)
-    for source in (volume.get("downwardAPI", {}), *(p.get("downwardAPI", {}) for p in volume.get("projected", {}).get("sources") or ())):
+    for source in (
+        volume.get("downwardAPI", {}),
+        *(p.get("downwardAPI", {}) for p in volume.get("projected", {}).get("sources") or ()),
+    ):
         for item in source.get("items") or ():
             if "fieldRef" in item:
                 item["fieldRef"].setdefault("apiVersion", "v1")
@@ -187,7 +203,9 @@ def quality(spec: JSON) -> str:
             for name, text in (resources.get(part) or {}).items():
                 if name in ("cpu", "memory") and (amount := Quantity.parse(text).nanos) > 0:
                     total[name] = total.get(name, 0) + amount
-        have = {name for name, text in (resources.get("limits") or {}).items() if Quantity.parse(text).nanos > 0}
+        have = {
+            name for name, text in (resources.get("limits") or {}).items() if Quantity.parse(text).nanos > 0
+        }
         guaranteed = guaranteed and {"cpu", "memory"} <= have
     if not requests and not limits:
         return "BestEffort"
@@ -208,9 +226,13 @@ def validate_spec(spec: JSON, field: str) -> list[Cause]:
         causes.append(required(f"{field}.containers"))
     for group in ("containers", "initContainers"):
         for at, container in enumerate(spec.get(group) or ()):
-            causes += _container(container, f"{field}.{group}[{at}]", seen, volumes, init=group == "initContainers")
+            causes += _container(
+                container, f"{field}.{group}[{at}]", seen, volumes, init=group == "initContainers"
+            )
     if spec.get("restartPolicy") not in ("Always", "OnFailure", "Never"):
-        causes.append(unsupported(f"{field}.restartPolicy", spec.get("restartPolicy"), ("Always", "OnFailure", "Never")))
+        causes.append(
+            unsupported(f"{field}.restartPolicy", spec.get("restartPolicy"), ("Always", "OnFailure", "Never"))
+        )
     policies = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
     if spec.get("dnsPolicy") not in policies:
         causes.append(unsupported(f"{field}.dnsPolicy", spec.get("dnsPolicy"), policies))
@@ -222,7 +244,13 @@ def validate_spec(spec: JSON, field: str) -> list[Cause]:
         if spec.get(part) and (why := names.label(spec[part])):
             causes.append(invalid(f"{field}.{part}", spec[part], why))
     if spec.get("activeDeadlineSeconds") is not None and not 1 <= spec["activeDeadlineSeconds"] < 2**31:
-        causes.append(invalid(f"{field}.activeDeadlineSeconds", spec["activeDeadlineSeconds"], "must be between 1 and 2147483647, inclusive"))
+        causes.append(
+            invalid(
+                f"{field}.activeDeadlineSeconds",
+                spec["activeDeadlineSeconds"],
+                "must be between 1 and 2147483647, inclusive",
+            )
+        )
     if spec["terminationGracePeriodSeconds"] < 0:
         spec["terminationGracePeriodSeconds"] = 1
     return causes + _tolerations(spec.get("tolerations") or (), f"{field}.tolerations")
@@ -241,7 +269,9 @@ def _volumes(volumes: list[JSON] | tuple[()], field: str, causes: list[Cause]) -
         found.add(name)
         if len(volume) > 2:
             extra = sorted(set(volume) - {"name"})[1]
-            causes.append(forbidden_field(f"{field}[{at}].{extra}", "may not specify more than 1 volume type"))
+            causes.append(
+                forbidden_field(f"{field}[{at}].{extra}", "may not specify more than 1 volume type")
+            )
     return found
 
 
@@ -258,9 +288,17 @@ def _container(container: JSON, field: str, seen: set[str], volumes: set[str], *
     if not container.get("image"):
         causes.append(required(f"{field}.image"))
     if container["imagePullPolicy"] not in ("Always", "IfNotPresent", "Never"):
-        causes.append(unsupported(f"{field}.imagePullPolicy", container["imagePullPolicy"], ("Always", "IfNotPresent", "Never")))
+        causes.append(
+            unsupported(
+                f"{field}.imagePullPolicy", container["imagePullPolicy"], ("Always", "IfNotPresent", "Never")
+            )
+        )
     if init and container.get("restartPolicy") not in (None, "Always", "OnFailure", "Never"):
-        causes.append(unsupported(f"{field}.restartPolicy", container["restartPolicy"], ("Always", "OnFailure", "Never")))
+        causes.append(
+            unsupported(
+                f"{field}.restartPolicy", container["restartPolicy"], ("Always", "OnFailure", "Never")
+            )
+        )
     for at, env in enumerate(container.get("env") or ()):
         if not env.get("name"):
             causes.append(required(f"{field}.env[{at}].name"))
@@ -269,17 +307,27 @@ def _container(container: JSON, field: str, seen: set[str], volumes: set[str], *
         if not number:
             causes.append(required(f"{field}.ports[{at}].containerPort"))
         elif not 0 < number < 65536:
-            causes.append(invalid(f"{field}.ports[{at}].containerPort", number, "must be between 1 and 65535, inclusive"))
+            causes.append(
+                invalid(
+                    f"{field}.ports[{at}].containerPort", number, "must be between 1 and 65535, inclusive"
+                )
+            )
     mounts: set[str] = set()
     for at, mount in enumerate(container.get("volumeMounts") or ()):
         if not mount.get("name"):
             causes.append(required(f"{field}.volumeMounts[{at}].name"))
         elif mount["name"] not in volumes:
-            causes.append(Cause("FieldValueNotFound", f'Not found: "{mount["name"]}"', f"{field}.volumeMounts[{at}].name"))
+            causes.append(
+                Cause(
+                    "FieldValueNotFound", f'Not found: "{mount["name"]}"', f"{field}.volumeMounts[{at}].name"
+                )
+            )
         if not mount.get("mountPath"):
             causes.append(required(f"{field}.volumeMounts[{at}].mountPath"))
         elif mount["mountPath"] in mounts:
-            causes.append(invalid(f"{field}.volumeMounts[{at}].mountPath", mount["mountPath"], "must be unique"))
+            causes.append(
+                invalid(f"{field}.volumeMounts[{at}].mountPath", mount["mountPath"], "must be unique")
+            )
         mounts.add(mount.get("mountPath", ""))
     return causes + _resources(container.get("resources") or {}, f"{field}.resources")
 
@@ -292,29 +340,43 @@ def _resources(resources: JSON, field: str) -> list[Cause]:
         for name, text in amounts.items():
             if why := names.qualified_name(name):
                 causes.append(invalid(f"{field}.{part}", name, why))
-            elif "/" not in name and name not in ("cpu", "memory", "ephemeral-storage") and not name.startswith("hugepages-"):
-                causes.append(invalid(f"{field}.{part}", name, "must be a standard resource type or fully qualified"))
+            elif (
+                "/" not in name
+                and name not in ("cpu", "memory", "ephemeral-storage")
+                and not name.startswith("hugepages-")
+            ):
+                causes.append(
+                    invalid(f"{field}.{part}", name, "must be a standard resource type or fully qualified")
+                )
                 causes.append(invalid(f"{field}.{part}", name, "must be a standard resource for containers"))
             amount = Quantity.parse(text)
             if amount.nanos < 0:
-                causes.append(invalid(f"{field}.{part}[{name}]", str(amount), "must be greater than or equal to 0"))
+                causes.append(
+                    invalid(f"{field}.{part}[{name}]", str(amount), "must be greater than or equal to 0")
+                )
             elif _extended(name) and not amount.is_integer():
                 causes.append(invalid(f"{field}.{part}[{name}]", str(amount), "must be an integer"))
     for name, text in requests.items():
         limit = limits.get(name)
         if _extended(name):
             if limit is None:
-                causes.append(required(f"{field}.limits", "Limit must be set for non overcommitable resources"))
+                causes.append(
+                    required(f"{field}.limits", "Limit must be set for non overcommitable resources")
+                )
             elif Quantity.parse(limit) != Quantity.parse(text):
                 causes.append(invalid(f"{field}.requests", text, f"must be equal to {name} limit of {limit}"))
         elif limit is not None and Quantity.parse(text) > Quantity.parse(limit):
-            causes.append(invalid(f"{field}.requests", text, f"must be less than or equal to {name} limit of {limit}"))
+            causes.append(
+                invalid(f"{field}.requests", text, f"must be less than or equal to {name} limit of {limit}")
+            )
     return causes
 
 
 def _extended(name: str) -> bool:
     """Say whether a resource may not be overcommitted (extended resources, huge pages)."""
-    return ("/" in name and not name.partition("/")[0].endswith("kubernetes.io")) or name.startswith("hugepages-")
+    return ("/" in name and not name.partition("/")[0].endswith("kubernetes.io")) or name.startswith(
+        "hugepages-"
+    )
 
 
 def _tolerations(tolerations: list[JSON] | tuple[()], field: str) -> list[Cause]:
@@ -322,9 +384,21 @@ def _tolerations(tolerations: list[JSON] | tuple[()], field: str) -> list[Cause]
     for at, toleration in enumerate(tolerations):
         operator = toleration.get("operator", "Equal")
         if not toleration.get("key") and operator != "Exists":
-            causes.append(invalid(f"{field}[{at}].operator", operator if "operator" in toleration else "", "operator must be Exists when `key` is empty, which means \"match all values and all keys\""))
+            causes.append(
+                invalid(
+                    f"{field}[{at}].operator",
+                    operator if "operator" in toleration else "",
+                    'operator must be Exists when `key` is empty, which means "match all values and all keys"',
+                )
+            )
         if toleration.get("tolerationSeconds") is not None and toleration.get("effect") != "NoExecute":
-            causes.append(invalid(f"{field}[{at}].effect", toleration.get("effect", ""), "effect must be 'NoExecute' when `tolerationSeconds` is set"))
+            causes.append(
+                invalid(
+                    f"{field}[{at}].effect",
+                    toleration.get("effect", ""),
+                    "effect must be 'NoExecute' when `tolerationSeconds` is set",
+                )
+            )
         effects = ("NoSchedule", "PreferNoSchedule", "NoExecute")
         if toleration.get("effect") and toleration["effect"] not in effects:
             causes.append(unsupported(f"{field}[{at}].effect", toleration["effect"], effects))
@@ -344,10 +418,18 @@ def validate_update(new: JSON, old: JSON) -> list[Cause]:
     causes: list[Cause] = []
     gates, old_gates = after.get("schedulingGates", []), before.get("schedulingGates", [])
     if any(gate not in old_gates for gate in gates):
-        causes.append(forbidden_field("spec.schedulingGates", "only deletion is allowed, but found new scheduling gate(s)"))
+        causes.append(
+            forbidden_field(
+                "spec.schedulingGates", "only deletion is allowed, but found new scheduling gate(s)"
+            )
+        )
     tolerations = after.get("tolerations", [])
     if any(t not in tolerations for t in before.get("tolerations", [])):
-        causes.append(forbidden_field("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds"))
+        causes.append(
+            forbidden_field(
+                "spec.tolerations", "existing toleration can not be modified except its tolerationSeconds"
+            )
+        )
     for group in ("containers", "initContainers"):
         if len(after.get(group) or ()) != len(before.get(group) or ()):
             causes.append(forbidden_field(f"spec.{group}", "pod updates may not add or remove containers"))

@@ -22,10 +22,23 @@ _PACKAGES: Final = {
     "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1": "apiextensions/v1",
 } | {
     f"k8s.io/api/{name}/v1": f"{name}/v1"
-    for name in (
-        "core apps batch networking scheduling coordination rbac policy storage admissionregistration events "
-        "autoscaling authorization authentication discovery"
-    ).split()
+    for name in [
+        "core",
+        "apps",
+        "batch",
+        "networking",
+        "scheduling",
+        "coordination",
+        "rbac",
+        "policy",
+        "storage",
+        "admissionregistration",
+        "events",
+        "autoscaling",
+        "authorization",
+        "authentication",
+        "discovery",
+    ]
 }
 _SPECIAL: Final = {
     "resource.Quantity": "quantity",
@@ -56,10 +69,10 @@ _EXTRA: Final = {
     "authentication/v1.SelfSubjectReview",
     "authentication/v1.TokenReview",
 }
-_STRUCT: Final = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.M | re.S)
-_NAMED: Final = re.compile(r"^type (\w+) =? ?((?:\[\]|map\[\w+\])?[\w.]+)$", re.M)
-_FIELD: Final = re.compile(r"^\t(?:(\w+)\s+)?([\w.\[\]*]+)\s+`([^`]*)`", re.M)
-_IMPORT: Final = re.compile(r'^\s*(?:import\s+)?(\w+)?\s*"([^"]+)"', re.M)
+_STRUCT: Final = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
+_NAMED: Final = re.compile(r"^type (\w+) =? ?((?:\[\]|map\[\w+\])?[\w.]+)$", re.MULTILINE)
+_FIELD: Final = re.compile(r"^\t(?:(\w+)\s+)?([\w.\[\]*]+)\s+`([^`]*)`", re.MULTILINE)
+_IMPORT: Final = re.compile(r'^\s*(?:import\s+)?(\w+)?\s*"([^"]+)"', re.MULTILINE)
 
 
 def _source(module: str) -> Path:
@@ -80,7 +93,11 @@ class _Package:
         self.named: dict[str, str] = {}
         self.imports: dict[str, str] = {}
         for path in sorted(directory.glob("*.go")):
-            if path.name.startswith("zz_") or path.name.endswith("_test.go") or path.name == "generated.pb.go":
+            if (
+                path.name.startswith("zz_")
+                or path.name.endswith("_test.go")
+                or path.name == "generated.pb.go"
+            ):
                 continue
             self._read(path.read_text(encoding="utf-8"))
 
@@ -89,7 +106,9 @@ class _Package:
             self.imports[alias or path.rpartition("/")[2]] = _PACKAGES.get(path, "")
         for name, target in _NAMED.findall(text):
             self.named[name] = target
-        self.structs.update((name, []) for name in re.findall(r"^type (\w+) struct ?\{\}", text, re.M))
+        self.structs.update(
+            (name, []) for name in re.findall(r"^type (\w+) struct ?\{\}", text, re.MULTILINE)
+        )
         for name, body in _STRUCT.findall(text):
             self.structs[name] = [
                 (match[1] or "", match[2], match[3], _markers(body[: match.start()]))
@@ -111,7 +130,10 @@ def _markers(before: str) -> list[str]:
 
 class _Types:
     def __init__(self) -> None:
-        roots = {module: _source(f"k8s.io/{module}") for module in ("api", "apimachinery", "apiextensions-apiserver")}
+        roots = {
+            module: _source(f"k8s.io/{module}")
+            for module in ("api", "apimachinery", "apiextensions-apiserver")
+        }
         self.packages: dict[str, _Package] = {}
         for path, name in _PACKAGES.items():
             module, _, below = path.removeprefix("k8s.io/").partition("/")
@@ -187,7 +209,7 @@ def generate(roots: set[str]) -> dict[str, dict[str, str]]:
 
 def main() -> None:
     """Write the file, one struct a line."""
-    from simulator.builtin import KINDS  # noqa: PLC0415 - reads the file that is written here
+    from simulator.builtin import KINDS
 
     structs = generate({kind.type_name for kind in KINDS})
     lines = [f"{json.dumps(name)}: {json.dumps(fields)}" for name, fields in structs.items()]

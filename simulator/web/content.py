@@ -26,7 +26,7 @@ class Form(NamedTuple):
     view: Literal["object", "table", "metadata"] = "object"
 
 
-def read_body(media: str, body: bytes, kind: str = "") -> Any:  # noqa: ANN401
+def read_body(media: str, body: bytes, kind: str = "") -> Any:
     """Parse a request's body; ``kind`` is the one that is expected. Raises StatusError 400 or 415."""
     try:
         if media in ("application/json", "", "application/octet-stream"):
@@ -40,7 +40,9 @@ def read_body(media: str, body: bytes, kind: str = "") -> Any:  # noqa: ANN401
         of = f"the object provided is unrecognized (must be of type {kind}): " if kind else ""
         raise bad_request(f"{of}couldn't get version/kind; json parse error: {words}") from None
     except yaml.YAMLError as error:
-        raise bad_request(f"couldn't get version/kind; json parse error: error converting YAML to JSON: {error}") from None
+        raise bad_request(
+            f"couldn't get version/kind; json parse error: error converting YAML to JSON: {error}"
+        ) from None
     raise unsupported_media_type(_ACCEPTED)
 
 

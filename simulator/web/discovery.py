@@ -30,7 +30,10 @@ _REVIEWS: Final[dict[tuple[str, str], tuple[tuple[str, str], ...]]] = {
         ("selfsubjectrulesreviews", "SelfSubjectRulesReview"),
         ("subjectaccessreviews", "SubjectAccessReview"),
     ),
-    ("authentication.k8s.io", "v1"): (("selfsubjectreviews", "SelfSubjectReview"), ("tokenreviews", "TokenReview")),
+    ("authentication.k8s.io", "v1"): (
+        ("selfsubjectreviews", "SelfSubjectReview"),
+        ("tokenreviews", "TokenReview"),
+    ),
 }
 _SUB: Final = ("get", "patch", "update")
 
@@ -141,7 +144,12 @@ def aggregated(registry: Registry, *, core: bool) -> JSON:
         ]
         meta = {"name": group, "creationTimestamp": None} if group else {"creationTimestamp": None}
         items.append({"metadata": meta, "versions": entries})
-    return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
+    return {
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": "apidiscovery.k8s.io/v2",
+        "metadata": {},
+        "items": items,
+    }
 
 
 def _aggregated(registry: Registry, group: str, version: str) -> list[JSON]:

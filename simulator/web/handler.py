@@ -32,7 +32,9 @@ MAX_BODY: Final = 3 * 1024 * 1024
 class Handler:
     """Answers requests. ``settle`` is called after every write, so that what follows from it is done soon."""
 
-    def __init__(self, world: World, clock: Clock, ids: Any, logs: PodLogs, hooks: Webhooks, settle: Any) -> None:  # noqa: ANN401
+    def __init__(
+        self, world: World, clock: Clock, ids: Any, logs: PodLogs, hooks: Webhooks, settle: Any
+    ) -> None:
         self.world = world
         self.clock = clock
         self.hooks = hooks
@@ -67,7 +69,9 @@ class Handler:
     def _document(self, request: web.BaseRequest, path: str) -> web.Response:
         registry = self.world.registry
         clean = path.rstrip("/") or "/"
-        if clean in ("/healthz", "/livez", "/readyz") or clean.startswith(("/livez/", "/readyz/", "/healthz/")):
+        if clean in ("/healthz", "/livez", "/readyz") or clean.startswith(
+            ("/livez/", "/readyz/", "/healthz/")
+        ):
             return web.Response(text="ok")
         if clean == "/version":
             return _json(orjson.dumps(discovery.VERSION))
@@ -82,7 +86,14 @@ class Handler:
         found: JSON | None = None
         if clean == "/":
             versions = discovery.group_versions(registry)
-            found = {"paths": ["/api", "/api/v1", "/apis", *(f"/apis/{g}/{v}" for g, vs in versions.items() if g for v in vs)]}
+            found = {
+                "paths": [
+                    "/api",
+                    "/api/v1",
+                    "/apis",
+                    *(f"/apis/{g}/{v}" for g, vs in versions.items() if g for v in vs),
+                ]
+            }
         elif clean == "/api":
             found = discovery.api_versions(request.host)
         elif clean == "/apis":
@@ -94,7 +105,9 @@ class Handler:
         elif parts[0] == "apis" and len(parts) == 3:
             found = discovery.resource_list(registry, parts[1], parts[2])
         if found is None:
-            builtin = len(parts) > 2 and any(k.builtin and k.group == ("" if parts[0] == "api" else parts[1]) for k in registry.all())
+            builtin = len(parts) > 2 and any(
+                k.builtin and k.group == ("" if parts[0] == "api" else parts[1]) for k in registry.all()
+            )
             if builtin:
                 raise no_resource()
             return _no_page()
@@ -133,7 +146,9 @@ class Handler:
         if form.view == "table":
             include = request.query.get("includeObject", "")
             metadata = {"resourceVersion": str(entry.rv)}
-            body = orjson.dumps(tables.table(kind, [read.shown(kind, entry.obj)], metadata, self._seconds(), include))
+            body = orjson.dumps(
+                tables.table(kind, [read.shown(kind, entry.obj)], metadata, self._seconds(), include)
+            )
         elif form.view == "metadata":
             body = orjson.dumps(tables.metadata_of(entry.obj))
         else:
@@ -147,10 +162,18 @@ class Handler:
         chosen = read.selection(kind, query)
         if query.get("watch") in ("true", "1"):
             return await stream(self.world, self.clock, request, target, chosen, form)
-        result = read.list_(self.world, kind, target.namespace if kind.namespaced else None, chosen, read.ListOptions.read(query))
+        result = read.list_(
+            self.world,
+            kind,
+            target.namespace if kind.namespaced else None,
+            chosen,
+            read.ListOptions.read(query),
+        )
         if form.view == "table":
             objects = [read.shown(kind, entry.obj) for entry in result.entries]
-            made = tables.table(kind, objects, result.metadata, self._seconds(), query.get("includeObject", ""))
+            made = tables.table(
+                kind, objects, result.metadata, self._seconds(), query.get("includeObject", "")
+            )
             body = orjson.dumps(made)
         elif form.view == "metadata":
             items = [tables.metadata_of(entry.obj) for entry in result.entries]
@@ -166,16 +189,20 @@ class Handler:
     def _call(self, request: web.BaseRequest) -> Call:
         query = request.query
         dry_run = query.getall("dryRun", [])
-        options = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}.get(request.method, "DeleteOptions")
+        options = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}.get(
+            request.method, "DeleteOptions"
+        )
         if any(word != "All" for word in dry_run):
             raise invalid_options(options, unsupported("dryRun", list(dry_run), ("All",)))
         validation = query.get("fieldValidation") or "Warn"
         if validation not in ("Ignore", "Warn", "Strict"):
-            raise invalid_options(options, unsupported("fieldValidation", validation, ("", "Ignore", "Strict", "Warn")))
+            raise invalid_options(
+                options, unsupported("fieldValidation", validation, ("", "Ignore", "Strict", "Warn"))
+            )
         manager = query.get("fieldManager") or request.headers.get("User-Agent", "unknown").split("/")[0]
         return Call(self.clock.now(), self._ids, manager, bool(dry_run), validation)
 
-    async def _body(self, request: web.BaseRequest, kind: str = "") -> Any:  # noqa: ANN401
+    async def _body(self, request: web.BaseRequest, kind: str = "") -> Any:
         raw = await request.read()
         return content.read_body(_media(request), raw, kind)
 
@@ -193,7 +220,9 @@ class Handler:
     async def _update(self, request: web.BaseRequest, target: Target) -> web.Response:
         body = await self._body(request, target.kind.kind)
         call = self._call(request)
-        steps = update(self.world, target.kind, target.namespace or "", target.name, body, call, target.subresource)
+        steps = update(
+            self.world, target.kind, target.namespace or "", target.name, body, call, target.subresource
+        )
         entry, fresh = await self.hooks.run(steps)
         self._settle()
         return self._object(request, target.kind, entry, 201 if fresh else 200, call)
@@ -203,7 +232,15 @@ class Handler:
         call = self._call(request)
         media = request.content_type
         steps = patch(
-            self.world, target.kind, target.namespace or "", target.name, media, body, call, target.subresource, request.query
+            self.world,
+            target.kind,
+            target.namespace or "",
+            target.name,
+            media,
+            body,
+            call,
+            target.subresource,
+            request.query,
         )
         entry, fresh = await self.hooks.run(steps)
         self._settle()
@@ -226,7 +263,9 @@ class Handler:
         options = await self._options(request)
         call = self._call(request)
         call.dry_run = call.dry_run or bool(options.get("dryRun"))
-        result = await self.hooks.run(delete(self.world, target.kind, target.namespace or "", target.name, options, call))
+        result = await self.hooks.run(
+            delete(self.world, target.kind, target.namespace or "", target.name, options, call)
+        )
         self._settle()
         if isinstance(result, Entry):
             return self._object(request, target.kind, result, 200, call)
@@ -285,10 +324,12 @@ class Handler:
         if request.method == "PUT":
             wanted = await self._body(request)
         else:
-            from simulator.core import merge  # noqa: PLC0415
+            from simulator.core import merge
 
             wanted = merge.merge(wanted, orjson.loads(await request.read()))
-        scale = await self.hooks.run(subresources.rescale(self.world, kind, namespace, name, wanted, self._call(request)))
+        scale = await self.hooks.run(
+            subresources.rescale(self.world, kind, namespace, name, wanted, self._call(request))
+        )
         self._settle()
         return _json(orjson.dumps(scale))
 

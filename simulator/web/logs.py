@@ -43,7 +43,7 @@ def _check_started(pod: JSON, container: str) -> None:
         raise bad_request(f'container "{container}" in pod "{name}" is waiting to start: {reason}')
 
 
-def _chosen(lines: list[Line], query: Any, now: datetime) -> list[Line]:  # noqa: ANN401
+def _chosen(lines: list[Line], query: Any, now: datetime) -> list[Line]:
     if query.get("sinceSeconds"):
         since = now - timedelta(seconds=int(query["sinceSeconds"]))
         lines = [line for line in lines if line.at >= since]
@@ -56,7 +56,9 @@ def _chosen(lines: list[Line], query: Any, now: datetime) -> list[Line]:  # noqa
     return lines
 
 
-async def pod_log(request: web.BaseRequest, pod: JSON, logs: PodLogs, clock: Clock, world: World) -> web.StreamResponse:
+async def pod_log(
+    request: web.BaseRequest, pod: JSON, logs: PodLogs, clock: Clock, world: World
+) -> web.StreamResponse:
     """Send what a container wrote; with ``follow`` until it ends."""
     query = request.query
     container = _container(pod, query.get("container", ""))

@@ -29,7 +29,11 @@ def resolve(registry: Registry, path: str) -> Target | None:
     if rest[0] == "watch" and len(rest) > 1:
         return None  # the deprecated watch paths
     namespace: str | None = None
-    if rest[0] == "namespaces" and len(rest) > 2 and not (group == "" and len(rest) == 3 and rest[2] in ("status", "finalize")):
+    if (
+        rest[0] == "namespaces"
+        and len(rest) > 2
+        and not (group == "" and len(rest) == 3 and rest[2] in ("status", "finalize"))
+    ):
         namespace, rest = rest[1], rest[2:]
     kind = registry.find(group, version, rest[0])
     if kind is None or len(rest) > 3 or (namespace is not None and not kind.namespaced):

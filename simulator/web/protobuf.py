@@ -24,12 +24,18 @@ _MAGIC: Final = b"k8s\x00"
 def read(structs: Structs, body: bytes) -> JSON:
     """Return the object of a body. Raises StatusError 400."""
     if not body.startswith(_MAGIC):
-        raise bad_request("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
+        raise bad_request(
+            "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
+        )
     try:
         unknown = {number: value for number, value in _fields(body[4:])}
         meta = {number: value.decode() for number, value in _fields(unknown.get(1, b""))}
         api_version, kind = meta.get(1, ""), meta.get(2, "")
-        return {"apiVersion": api_version, "kind": kind, **_message(structs, _type(structs, api_version, kind), unknown.get(2, b""))}
+        return {
+            "apiVersion": api_version,
+            "kind": kind,
+            **_message(structs, _type(structs, api_version, kind), unknown.get(2, b"")),
+        }
     except (IndexError, ValueError, KeyError, AttributeError, struct.error) as error:
         raise bad_request(f"unable to decode protobuf: {error}") from None
 
@@ -78,7 +84,9 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def _message(structs: Structs, name: str, data: bytes) -> JSON:
-    numbered: dict[int, tuple[str, Field]] = {field.number: (key, field) for key, field in structs[name].items()}
+    numbered: dict[int, tuple[str, Field]] = {
+        field.number: (key, field) for key, field in structs[name].items()
+    }
     out: JSON = {}
     for number, value in _fields(data):
         key, field = numbered.get(number, ("", None))
@@ -92,13 +100,15 @@ def _message(structs: Structs, name: str, data: bytes) -> JSON:
             out.setdefault(key, []).append(_value(structs, type_[2:], value))
         elif type_.startswith("map[string]"):
             entry = dict(_fields(value))
-            out.setdefault(key, {})[entry.get(1, b"").decode()] = _value(structs, type_[11:], entry.get(2, b""))
+            out.setdefault(key, {})[entry.get(1, b"").decode()] = _value(
+                structs, type_[11:], entry.get(2, b"")
+            )
         else:
             out[key] = _value(structs, type_, value)
     return out
 
 
-def _value(structs: Structs, type_: str, value: Any) -> Any:  # noqa: ANN401
+def _value(structs: Structs, type_: str, value: Any) -> Any:
     match type_:
         case "string":
             return value.decode()
@@ -118,7 +128,7 @@ def _value(structs: Structs, type_: str, value: Any) -> Any:  # noqa: ANN401
             parts = dict(_fields(value))
             return parts.get(3, b"").decode() if parts.get(1) else parts.get(2, 0)
         case "any":
-            import orjson  # noqa: PLC0415
+            import orjson
 
             raw = dict(_fields(value)).get(1)
             return orjson.loads(raw) if raw else None

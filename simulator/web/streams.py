@@ -35,7 +35,11 @@ def _render(world: World, clock: Clock, target: Target, form: Form, include: str
 
     def render(type_: str, obj: JSON) -> bytes:
         nonlocal headers
-        table: JSON = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": obj["metadata"]["resourceVersion"]}}
+        table: JSON = {
+            "kind": "Table",
+            "apiVersion": "meta.k8s.io/v1",
+            "metadata": {"resourceVersion": obj["metadata"]["resourceVersion"]},
+        }
         table["columnDefinitions"] = headers
         headers = None  # the first table of a stream tells them
         if type_ == "BOOKMARK":
@@ -68,7 +72,7 @@ def _check(version: str, match: str, initial: str | None) -> None:
         raise invalid_options("ListOptions", forbidden_field("resourceVersionMatch", words))
 
 
-async def stream(  # noqa: PLR0913 - the parts of one request
+async def stream(
     world: World, clock: Clock, request: web.BaseRequest, target: Target, chosen: Selection, form: Form
 ) -> web.StreamResponse:
     """Send events until the client leaves, the time is over, or the client is too slow."""
@@ -84,14 +88,16 @@ async def stream(  # noqa: PLR0913 - the parts of one request
     bookmarks = query.get("allowWatchBookmarks") in ("true", "1")
     begins = initial in ("true", "1")
     skip = initial in ("false", "0") and version in ("", "0")
-    response = web.StreamResponse(headers={"Content-Type": "application/json", "Cache-Control": "no-cache, private"})
+    response = web.StreamResponse(
+        headers={"Content-Type": "application/json", "Cache-Control": "no-cache, private"}
+    )
     response.enable_chunked_encoding()
     await response.prepare(request)
     try:
         if target.name:  # a watch of one object goes through fieldSelector in every client; kept out
             return response
         subscription.start(str(world.store.rv) if skip else version, initial=begins)
-        if begins and bookmarks:
+        if bookmarks and (begins or (version in ("", "0") and not skip)):
             subscription.push(subscription.bookmark(initial_end=True))
         await _send(clock, response, subscription, limit, bookmarks=bookmarks)
     except (ConnectionResetError, asyncio.CancelledError):
@@ -111,7 +117,9 @@ async def _send(
     try:
         while not (timer.done() and subscription.idle):
             lines = asyncio.ensure_future(subscription.lines())
-            await asyncio.wait({lines, timer} if not timer.done() else {lines}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                {lines, timer} if not timer.done() else {lines}, return_when=asyncio.FIRST_COMPLETED
+            )
             if not lines.done():
                 lines.cancel()
                 return

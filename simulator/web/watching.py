@@ -33,14 +33,22 @@ class Subscription:
     """
 
     def __init__(
-        self, world: World, kind: Kind, namespace: str | None, chosen: Selection, render: Render | None, limit: int = 100_000
+        self,
+        world: World,
+        kind: Kind,
+        namespace: str | None,
+        chosen: Selection,
+        render: Render | None,
+        limit: int = 100_000,
     ) -> None:
         self._world = world
         self._kind = kind
         self._namespace = namespace
         self._accept: Accept | None = chosen.accept
         if kind.view is not None or (kind.storage_version and kind.storage_version != kind.version):
-            render = render or (lambda type_, obj: orjson.dumps({"type": type_, "object": shown(kind, obj)}) + b"\n")
+            render = render or (
+                lambda type_, obj: orjson.dumps({"type": type_, "object": shown(kind, obj)}) + b"\n"
+            )
         self._render = render
         self._collection = world.store.collection(kind.storage)
         self._pending: list[bytes] = []
@@ -66,7 +74,9 @@ class Subscription:
         self._collection.watch(self._watcher)
 
     def _now(self) -> Iterator[Entry]:
-        entries = self._collection.page(self._namespace, self._world.store.rv, self._world.store.rv, accept=self._accept)
+        entries = self._collection.page(
+            self._namespace, self._world.store.rv, self._world.store.rv, accept=self._accept
+        )
         yield from entries.entries
 
     def _take(self, event: Event) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import ssl
 from typing import Any, TypeVar
@@ -42,7 +41,10 @@ class Webhooks:
         url = call.client.get("url")
         if not url:
             service = call.client.get("service") or {}
-            return HookAnswer(None, f"no address for service {service.get('namespace')}/{service.get('name')}: this server reaches webhooks by url only")
+            return HookAnswer(
+                None,
+                f"no address for service {service.get('namespace')}/{service.get('name')}: this server reaches webhooks by url only",
+            )
         if self._session is None:
             self._session = aiohttp.ClientSession()
         timeout = aiohttp.ClientTimeout(total=call.timeout)
@@ -58,9 +60,11 @@ class Webhooks:
             ) as response:
                 body = await response.read()
                 if response.status != 200:
-                    return HookAnswer(None, f"failed to call webhook: the server responded with status {response.status}")
+                    return HookAnswer(
+                        None, f"failed to call webhook: the server responded with status {response.status}"
+                    )
                 return HookAnswer(orjson.loads(body))
-        except asyncio.TimeoutError:
+        except TimeoutError:
             return HookAnswer(None, words + "context deadline exceeded")
         except (aiohttp.ClientError, ValueError, OSError) as error:
             return HookAnswer(None, words + str(error))
