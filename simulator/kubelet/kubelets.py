@@ -13,6 +13,7 @@ import random
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from shared.api.resources import PODS
 from shared.clock import Clock
@@ -26,6 +27,16 @@ from simulator.kubelet.core.takeover import was_admitted
 from simulator.kubelet.registration import Registration
 
 _log = logging.getLogger(__name__)
+
+_IDENTITY: Final = (
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+_NEEDLESS: Final = frozenset({"managedFields", "ownerReferences", "volumes", "topologySpreadConstraints"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,19 +123,15 @@ class Kubelets:
         return self._options.start_seconds + self._rng.random() * self._options.start_jitter_seconds
 
     def _trim(self, pod: JSON) -> JSON:
-        """Keep only the identity of a pod that is taken over: 100,000 of them must fit into memory."""
+        """Keep what is needed, of a pod that is taken over its identity: 100,000 must fit into memory."""
         metadata, spec = pod["metadata"], pod["spec"]
         if metadata["uid"] not in self._roster.pods and self._roster.is_ours(pod):
-            return pod
-        keys = (
-            "name",
-            "namespace",
-            "uid",
-            "resourceVersion",
-            "deletionTimestamp",
-            "deletionGracePeriodSeconds",
-        )
-        kept = {key: metadata[key] for key in keys if key in metadata}
+            return {
+                "metadata": {key: part for key, part in metadata.items() if key not in _NEEDLESS},
+                "spec": {key: part for key, part in spec.items() if key not in _NEEDLESS},
+                "status": pod.get("status") or {},
+            }
+        kept = {key: metadata[key] for key in _IDENTITY if key in metadata}
         return {"metadata": kept, "spec": {"nodeName": spec.get("nodeName")}}
 
     def _note(self, old: JSON | None, new: JSON | None) -> None:

@@ -396,6 +396,7 @@ def test_outside_of_a_pod_a_missing_kubeconfig_is_named(monkeypatch):
         connect(None, clock=SystemClock())
 
 
+@pytest.mark.slow
 def test_the_client_loads_no_generated_models_and_leaves_the_library_whole():
     program = """
 import sys, shared.kube.client
