@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from services.controller.app import build
-from services.controller.settings import Settings
+from services.controller.settings import ControllerSettings
 from shared.process import main
 
 if __name__ == "__main__":
-    sys.exit(main("controller", Settings, build, needs_cluster=True))
+    sys.exit(main("controller", ControllerSettings, build, needs_cluster=True))

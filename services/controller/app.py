@@ -18,7 +18,7 @@ from services.controller.adapters.recorder import Recorder
 from services.controller.adapters.start import ensure_queues, open_queue
 from services.controller.adapters.trail import Trail
 from services.controller.adapters.views import Views
-from services.controller.settings import Settings
+from services.controller.settings import ControllerSettings
 from shared.api import resources as r
 from shared.clock import Clock
 from shared.errors import Unavailable
@@ -90,7 +90,13 @@ class Controller:
 
 
 def build(
-    settings: Settings, *, clock: Clock, log: EventLog, cluster: Cluster, ids: Ids, telemetry: Telemetry
+    settings: ControllerSettings,
+    *,
+    clock: Clock,
+    log: EventLog,
+    cluster: Cluster,
+    ids: Ids,
+    telemetry: Telemetry,
 ) -> Controller:
     """Put the controller together. Nothing is touched before ``run``."""
     del ids  # everything that the controller names is named by what it is about

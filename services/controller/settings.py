@@ -7,7 +7,7 @@ from pydantic import Field
 from shared.settings import CommonSettings
 
 
-class Settings(CommonSettings):
+class ControllerSettings(CommonSettings):
     """What the controller can be told, besides what every service can."""
 
     scheduler_names: tuple[str, ...] = Field(

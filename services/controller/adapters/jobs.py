@@ -23,7 +23,7 @@ from services.controller.core.jobs import Note, Plan, World, part_bound, plan
 from services.controller.core.model import PodView, Wanted, owner_job, read_pod
 from services.controller.core.policies import Order
 from services.controller.core.status import merge_patch, read_status, write_status
-from services.controller.settings import Settings
+from services.controller.settings import ControllerSettings
 from shared.api import names
 from shared.api import resources as r
 from shared.api.batch import JobReason
@@ -39,7 +39,7 @@ from shared.telemetry.telemetry import Telemetry
 class Hands:
     """What the job controller and the applier work with."""
 
-    settings: Settings
+    settings: ControllerSettings
     clock: Clock
     views: Views
     api: Api

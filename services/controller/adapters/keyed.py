@@ -13,6 +13,8 @@ from shared.errors import Conflict, NotFound, Refused, Unavailable
 
 _FIRST_RETRY: Final = 0.05
 _LAST_RETRY: Final = 30.0
+_TICK: Final = 0.001
+"""The shortest delay: a remainder that is only rounding must not spin."""
 RETRIED: Final = (Conflict, NotFound, Refused, Unavailable)
 """What the world may answer: looked at again later. Anything else is our own mistake and ends the loop."""
 
@@ -70,7 +72,7 @@ class KeyedQueue:
 
     def add_after(self, key: str, seconds: float) -> None:
         """Have the key handled after ``seconds``, or earlier."""
-        due = self._clock.monotonic() + seconds
+        due = self._clock.monotonic() + max(seconds, _TICK)
         if due < self._timers.get(key, float("inf")):
             self._timers[key] = due
             self._wake.set()
@@ -111,7 +113,7 @@ class KeyedQueue:
         else:
             left = min(self._timers.values()) - self._clock.monotonic()
             waiting = asyncio.ensure_future(self._wake.wait())
-            sleeping = asyncio.ensure_future(self._clock.sleep(left))
+            sleeping = asyncio.ensure_future(self._clock.sleep(max(left, _TICK)))
             try:
                 await asyncio.wait((waiting, sleeping), return_when=asyncio.FIRST_COMPLETED)
             finally:

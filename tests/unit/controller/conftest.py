@@ -14,11 +14,13 @@ from services.controller.app import build
 from services.controller.settings import ControllerSettings
 from shared.api import resources as r
 from shared.clock import LoopClock
+from shared.errors import Unavailable
 from shared.events import topics
 from shared.events.codec import decode, encode
 from shared.events.contracts import (
     Binding,
     CommandJob,
+    Gang,
     GangDecided,
     GangReady,
     JobAction,
@@ -229,3 +231,115 @@ def world():
             await one.log.close()
 
     return make
+
+
+class Killed(Unavailable):
+    """What everything answers to a process that is dead."""
+
+
+class Mortal:
+    """Stands between a controller and its cluster or log, and cuts it off when it dies.
+
+    Nothing that a dead controller tries has an effect any more, as after kill -9.
+    """
+
+    def __init__(self, inner, life) -> None:
+        self._inner = inner
+        self._life = life
+
+    def __getattr__(self, name):
+        found = getattr(self._inner, name)
+        if name == "producer":
+            return Mortal(found, self._life)
+        if not callable(found):
+            return found
+        if name in ("pause", "resume", "seek", "watch"):
+            return found
+
+        async def call(*args, **options):
+            self._life.check()
+            await self._life.reached(name, "before")
+            result = await found(*args, **options)
+            await self._life.reached(name, "after")
+            self._life.check()
+            if name not in ("consume", "read", "transactional"):
+                return result
+            self._life.opened.append(result)
+            return Mortal(result, self._life)
+
+        return call
+
+    @property
+    def assignment(self):
+        return self._inner.assignment
+
+
+WRITES = ("create", "patch", "delete", "bind")
+
+
+class Life:
+    """Ends at the ``number``-th API write, before or after it takes effect."""
+
+    def __init__(self, number: int = 0, when: str = "before") -> None:
+        self.number = number
+        self.when = when
+        self.dead = asyncio.Event()
+        self.count = 0
+        self.opened: list = []
+        """Consumers and readers: the broker notices by itself that their process is gone."""
+
+    def check(self) -> None:
+        if self.dead.is_set():
+            raise Killed("killed")
+
+    async def reached(self, name: str, when: str) -> None:
+        if name in WRITES and when == self.when:
+            self.count += 1
+            if self.count == self.number:
+                self.dead.set()
+        if self.dead.is_set():
+            await asyncio.Event().wait()  # until its task is cancelled
+
+
+class Robot:
+    """The scheduler and the kubelets, simple and always right: decides from ``cluster-state`` alone."""
+
+    def __init__(self, world: World, *, run_seconds: float = 2.0) -> None:
+        self.world = world
+        self.run_seconds = run_seconds
+        self.in_flight: dict[str, str] = {}
+        self.results: dict[str, object] = {}
+        self.broken: list[str] = []
+
+    async def run(self) -> None:
+        while True:
+            self.world.cluster.stop_pods()
+            self.world.cluster.run_pods()
+            for pod in self.world.cluster.bound():
+                started = pod["status"].get("startTime")
+                now = self.world.clock.now()
+                if started and (now - datetime.fromisoformat(started)).total_seconds() > self.run_seconds:
+                    self.world.cluster.end_pods(pod["metadata"]["name"])
+            await self._decide()
+            await asyncio.sleep(0.1)
+
+    async def _decide(self) -> None:
+        for envelope in await self.world.events(topics.BIND_RESULTS):
+            self.results[envelope.data.decision] = envelope.data
+            self.in_flight.pop(envelope.data.decision, None)
+        state = await self.world.state()
+        for fact in state.values():
+            gang = getattr(fact, "gang", None)
+            if not isinstance(gang, Gang) or gang.name in self.in_flight.values():
+                continue
+            pods = {k.split("/")[2]: v for k, v in state.items() if k.startswith("pod/")}
+            members = {m.pod for task in gang.tasks for m in task.members}
+            free = {n for n in members if n not in pods or (pods[n].node is None and not pods[n].releasing)}
+            if free and len(members) >= gang.min_member and fact.phase != "Completed":
+                sent = await self.world.decide(
+                    gang,
+                    pods=free,
+                    enqueue=fact.phase == "Pending",
+                    minimum=0 if len(free) < len(members) else None,
+                )
+                self.in_flight[sent.decision] = gang.name

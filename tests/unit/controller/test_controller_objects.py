@@ -51,7 +51,7 @@ def test_what_a_job_leaves_out_is_as_the_admission_service_would_fill_it_in():
     one = wanted(body)
     assert (one.queue, one.scheduler, one.max_retry, one.min_available) == ("default", "volcano", 3, 3)
     assert [task.name for task in one.tasks] == ["default0", "default1"]
-    assert list(one.members())[0] == "train-default0-0"
+    assert next(iter(one.members())) == "train-default0-0"
 
 
 @pytest.mark.parametrize(
