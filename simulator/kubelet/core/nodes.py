@@ -28,7 +28,7 @@ from shared.errors import ConfigurationError
 from shared.kube.port import JSON
 from simulator.kubelet.core.times import stamp
 
-NODE_POOL: Final = "pumice.dev/node-pool"
+NODE_GROUP: Final = "pumice.dev/node-group"
 SIMULATED: Final = "pumice.dev/simulated"
 GPU: Final = "nvidia.com/gpu"
 DEFAULTS: Final = {"cpu": "64", "memory": "512Gi", "ephemeral-storage": "1Ti", "pods": "110"}
@@ -66,7 +66,7 @@ class NodeSpec:
             "kubernetes.io/hostname": self.name,
             "kubernetes.io/os": "linux",
             "kubernetes.io/arch": "amd64",
-            NODE_POOL: self.pool,
+            NODE_GROUP: self.pool,
             SIMULATED: "true",
             **self.labels,
         }

@@ -12,7 +12,7 @@ from shared.errors import ConfigurationError
 from simulator.kubelet.core.addresses import PodAddresses
 from simulator.kubelet.core.admission import NodeLedger
 from simulator.kubelet.core.agenda import Agenda
-from simulator.kubelet.core.nodes import NODE_POOL, host_ip, node_object, parse_nodes
+from simulator.kubelet.core.nodes import NODE_GROUP, host_ip, node_object, parse_nodes
 
 T0 = datetime(2026, 5, 1, tzinfo=UTC)
 
@@ -44,7 +44,7 @@ def test_names_resources_labels_and_taints():
         {"key": "team", "effect": "NoSchedule", "value": "ml"},
         {"key": "drain", "effect": "NoExecute"},
     )
-    assert spec.all_labels[NODE_POOL] == "h100"
+    assert spec.all_labels[NODE_GROUP] == "h100"
 
 
 def test_a_group_without_gpus_has_none_and_several_groups_have_different_names():
