@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from simulator.columns import COLUMNS
+from simulator.columns.table import COLUMNS
 from simulator.core.kinds import Kind, Scale, Strategy, View
 from simulator.core.typed import Types
-from simulator.strategies import crds, events, others, pods
+from simulator.strategies import (
+    cluster,
+    crds,
+    events,
+    jobs,
+    network,
+    pods,
+    shared_rules,
+    storage,
+    webhooks,
+    workloads,
+)
 from simulator.types import load
 
 JSON = dict[str, Any]
@@ -22,7 +33,7 @@ def _kind(
     plural: str,
     kind: str,
     short: str = "",
-    strategy: Strategy = others.PLAIN,
+    strategy: Strategy = shared_rules.PLAIN,
     *,
     namespaced: bool = True,
     status: bool = False,
@@ -61,25 +72,25 @@ _APPS, _BATCH, _NET, _RBAC = "apps", "batch", "networking.k8s.io", "rbac.authori
 _ADMISSION = "admissionregistration.k8s.io"
 
 KINDS: Final[tuple[Kind, ...]] = (
-    _kind("", "namespaces", "Namespace", "ns", others.NAMESPACE, namespaced=False, status=True),
+    _kind("", "namespaces", "Namespace", "ns", cluster.NAMESPACE, namespaced=False, status=True),
     _kind("", "pods", "Pod", "po", pods.STRATEGY, status=True, all_=True),
-    _kind("", "nodes", "Node", "no", others.NODE, namespaced=False, status=True),
-    _kind("", "services", "Service", "svc", others.SERVICE, status=True, all_=True),
-    _kind("", "configmaps", "ConfigMap", "cm", others.CONFIGMAP),
-    _kind("", "secrets", "Secret", "", others.SECRET),
-    _kind("", "persistentvolumeclaims", "PersistentVolumeClaim", "pvc", others.CLAIM, status=True),
-    _kind("", "persistentvolumes", "PersistentVolume", "pv", others.VOLUME, namespaced=False, status=True),
-    _kind("", "serviceaccounts", "ServiceAccount", "sa", others.SERVICEACCOUNT),
+    _kind("", "nodes", "Node", "no", cluster.NODE, namespaced=False, status=True),
+    _kind("", "services", "Service", "svc", network.SERVICE, status=True, all_=True),
+    _kind("", "configmaps", "ConfigMap", "cm", storage.CONFIGMAP),
+    _kind("", "secrets", "Secret", "", storage.SECRET),
+    _kind("", "persistentvolumeclaims", "PersistentVolumeClaim", "pvc", storage.CLAIM, status=True),
+    _kind("", "persistentvolumes", "PersistentVolume", "pv", storage.VOLUME, namespaced=False, status=True),
+    _kind("", "serviceaccounts", "ServiceAccount", "sa", cluster.SERVICEACCOUNT),
     _kind("", "events", "Event", "ev", events.CORE),
-    _kind("", "endpoints", "Endpoints", "ep", others.ENDPOINTS),
-    _kind("", "resourcequotas", "ResourceQuota", "quota", others.QUOTA, status=True),
-    _kind("", "limitranges", "LimitRange", "limits", others.LIMITRANGE),
+    _kind("", "endpoints", "Endpoints", "ep", network.ENDPOINTS),
+    _kind("", "resourcequotas", "ResourceQuota", "quota", cluster.QUOTA, status=True),
+    _kind("", "limitranges", "LimitRange", "limits", cluster.LIMITRANGE),
     _kind(
         "",
         "replicationcontrollers",
         "ReplicationController",
         "rc",
-        others.REPLICATION,
+        workloads.REPLICATION,
         status=True,
         scale=_REPLICAS,
         all_=True,
@@ -89,46 +100,53 @@ KINDS: Final[tuple[Kind, ...]] = (
         "deployments",
         "Deployment",
         "deploy",
-        others.DEPLOYMENT,
+        workloads.DEPLOYMENT,
         status=True,
         scale=_REPLICAS,
         all_=True,
     ),
     _kind(
-        _APPS, "replicasets", "ReplicaSet", "rs", others.REPLICASET, status=True, scale=_REPLICAS, all_=True
+        _APPS,
+        "replicasets",
+        "ReplicaSet",
+        "rs",
+        workloads.REPLICASET,
+        status=True,
+        scale=_REPLICAS,
+        all_=True,
     ),
     _kind(
         _APPS,
         "statefulsets",
         "StatefulSet",
         "sts",
-        others.STATEFULSET,
+        workloads.STATEFULSET,
         status=True,
         scale=_REPLICAS,
         all_=True,
     ),
-    _kind(_APPS, "daemonsets", "DaemonSet", "ds", others.DAEMONSET, status=True, all_=True),
-    _kind(_BATCH, "jobs", "Job", "", others.JOB, status=True, all_=True),
-    _kind(_BATCH, "cronjobs", "CronJob", "cj", others.CRONJOB, status=True, all_=True),
-    _kind(_NET, "ingresses", "Ingress", "ing", others.INGRESS, status=True),
-    _kind(_NET, "ingressclasses", "IngressClass", "", others.INGRESSCLASS, namespaced=False),
-    _kind(_NET, "networkpolicies", "NetworkPolicy", "netpol", others.NETWORKPOLICY),
+    _kind(_APPS, "daemonsets", "DaemonSet", "ds", workloads.DAEMONSET, status=True, all_=True),
+    _kind(_BATCH, "jobs", "Job", "", jobs.JOB, status=True, all_=True),
+    _kind(_BATCH, "cronjobs", "CronJob", "cj", jobs.CRONJOB, status=True, all_=True),
+    _kind(_NET, "ingresses", "Ingress", "ing", network.INGRESS, status=True),
+    _kind(_NET, "ingressclasses", "IngressClass", "", network.INGRESSCLASS, namespaced=False),
+    _kind(_NET, "networkpolicies", "NetworkPolicy", "netpol", network.NETWORKPOLICY),
     _kind(
-        "scheduling.k8s.io", "priorityclasses", "PriorityClass", "pc", others.PRIORITYCLASS, namespaced=False
+        "scheduling.k8s.io", "priorityclasses", "PriorityClass", "pc", cluster.PRIORITYCLASS, namespaced=False
     ),
-    _kind("coordination.k8s.io", "leases", "Lease", "", others.PLAIN),
+    _kind("coordination.k8s.io", "leases", "Lease", "", shared_rules.PLAIN),
     _kind(_RBAC, "roles", "Role"),
-    _kind(_RBAC, "rolebindings", "RoleBinding", "", others.ROLEBINDING),
+    _kind(_RBAC, "rolebindings", "RoleBinding", "", cluster.ROLEBINDING),
     _kind(_RBAC, "clusterroles", "ClusterRole", namespaced=False),
-    _kind(_RBAC, "clusterrolebindings", "ClusterRoleBinding", "", others.ROLEBINDING, namespaced=False),
-    _kind("policy", "poddisruptionbudgets", "PodDisruptionBudget", "pdb", others.BUDGET, status=True),
-    _kind("storage.k8s.io", "storageclasses", "StorageClass", "sc", others.STORAGECLASS, namespaced=False),
+    _kind(_RBAC, "clusterrolebindings", "ClusterRoleBinding", "", cluster.ROLEBINDING, namespaced=False),
+    _kind("policy", "poddisruptionbudgets", "PodDisruptionBudget", "pdb", workloads.BUDGET, status=True),
+    _kind("storage.k8s.io", "storageclasses", "StorageClass", "sc", storage.STORAGECLASS, namespaced=False),
     _kind(
         _ADMISSION,
         "mutatingwebhookconfigurations",
         "MutatingWebhookConfiguration",
         "",
-        others.MUTATING,
+        webhooks.MUTATING,
         namespaced=False,
     ),
     _kind(
@@ -136,7 +154,7 @@ KINDS: Final[tuple[Kind, ...]] = (
         "validatingwebhookconfigurations",
         "ValidatingWebhookConfiguration",
         "",
-        others.VALIDATING,
+        webhooks.VALIDATING,
         namespaced=False,
     ),
     _kind(

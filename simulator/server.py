@@ -113,8 +113,7 @@ class Simulator:
 
     def _establish(self) -> None:
         """Give new CustomResourceDefinitions the conditions that say they are served."""
-        kind = self.world.registry.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-        assert kind is not None
+        kind = self.world.registry.require("apiextensions.k8s.io", "v1", "customresourcedefinitions")
         collection = self.world.store.collection(kind.storage)
         stamp = self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         for entry in list(collection.entries()):
@@ -142,7 +141,9 @@ def _dashed(identifier: str) -> str:
 
 def _request(*parts: Any) -> web.BaseRequest:
     """Make a request whose body may be as large as the API server takes."""
-    return web.BaseRequest(*parts, asyncio.get_running_loop(), client_max_size=MAX_BODY)
+    message, payload, protocol, writer, task = parts
+    loop = asyncio.get_running_loop()
+    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=MAX_BODY)
 
 
 def _metadata(meta: JSON) -> JSON:

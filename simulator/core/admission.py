@@ -28,10 +28,10 @@ def mutate(
     if not world.store.collection(_MUTATING).count:
         return obj
     for hook in list(_matching(world, _MUTATING, kind, operation, obj, old, subresource)):
-        review = _review(world, kind, operation, obj, old, call, subresource)
+        review = _review(kind, operation, obj, old, call, subresource)
         response = _response(hook, (yield _request(hook, review)), call)
         if response.get("patch"):
-            obj = _patched(kind, obj, hook, response, call)
+            obj = _patched(kind, obj, response)
     return obj
 
 
@@ -48,7 +48,7 @@ def validate(
     if not world.store.collection(_VALIDATING).count:
         return
     for hook in list(_matching(world, _VALIDATING, kind, operation, obj, old, subresource)):
-        review = _review(world, kind, operation, obj, old, call, subresource)
+        review = _review(kind, operation, obj, old, call, subresource)
         _response(hook, (yield _request(hook, review)), call)
 
 
@@ -113,7 +113,7 @@ def _selected(world: World, hook: JSON, kind: Kind, obj: JSON | None, old: JSON 
 
 
 def _review(
-    world: World, kind: Kind, operation: str, obj: JSON | None, old: JSON | None, call: Call, subresource: str
+    kind: Kind, operation: str, obj: JSON | None, old: JSON | None, call: Call, subresource: str
 ) -> JSON:
     subject = (obj or old or {}).get("metadata") or {}
     names = {"group": kind.group, "version": kind.version, "kind": kind.kind}
@@ -162,11 +162,13 @@ def _response(hook: JSON, answer: HookAnswer, call: Call) -> JSON:
     words += f": {message}" if message else f": {reason}" if reason else " without explanation"
     code = int(status.get("code") or 0)
     raise StatusError(
-        code if code >= 400 else 403 if not code else 403, reason or ("Forbidden" if not code else ""), words
+        code if code >= 400 else 403,
+        reason or ("Forbidden" if not code else ""),
+        words,  # noqa: PLR2004
     )
 
 
-def _patched(kind: Kind, obj: JSON, hook: JSON, response: JSON, call: Call) -> JSON:
+def _patched(kind: Kind, obj: JSON, response: JSON) -> JSON:
     try:
         operations = orjson.loads(base64.b64decode(response["patch"], validate=True))
         changed = merge.json_patch(obj, operations)

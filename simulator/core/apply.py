@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from simulator.core import fieldset, managed
+from simulator.core.entries import Entry
 from simulator.core.errors import StatusError
 from simulator.core.fieldset import Path, Shape
 from simulator.core.kinds import Kind
 from simulator.core.managed import Manager, Owned
-from simulator.core.store import Entry
 from simulator.core.world import Call
 
 JSON = dict[str, Any]
@@ -77,7 +79,7 @@ def _only(wanted: JSON, kind: Kind, subresource: str) -> JSON:
     return rest | {"metadata": meta}
 
 
-def _conflict(conflicts: dict[Manager, set[Path] | frozenset[Path]]) -> StatusError:
+def _conflict(conflicts: Mapping[Manager, AbstractSet[Path]]) -> StatusError:
     causes: list[JSON] = []
     groups: list[str] = []
     for manager, paths in sorted(conflicts.items()):

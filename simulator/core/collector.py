@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from simulator.core.delete import delete
+from simulator.core.entries import Entry
 from simulator.core.errors import StatusError
 from simulator.core.kinds import Kind
-from simulator.core.store import Entry
 from simulator.core.world import CLEANUP, CRDS, FOREGROUND, ORPHAN, Call, Steps, World
 from simulator.core.write import replace
 
@@ -157,7 +157,7 @@ def _empty(world: World, kind: Kind, entry: Entry, call: Call) -> Steps[int]:
     if not left:
         current = world.store.collection("namespaces").get("", entry.name)
         if current is not None:
-            yield from finalize_namespace(world, kind, current, call)
+            finalize_namespace(world, kind, current)
     return done
 
 
@@ -177,7 +177,7 @@ def _undefine(world: World, kind: Kind, entry: Entry, call: Call) -> Steps[int]:
     return done
 
 
-def finalize_namespace(world: World, kind: Kind, entry: Entry, call: Call) -> Steps[None]:
+def finalize_namespace(world: World, kind: Kind, entry: Entry) -> None:
     """Take the finalizer ``kubernetes`` off a namespace; it goes when none is left."""
     finalizers = [f for f in (entry.obj.get("spec") or {}).get("finalizers", ()) if f != "kubernetes"]
     spec = {"finalizers": finalizers} if finalizers else {}
@@ -187,4 +187,3 @@ def finalize_namespace(world: World, kind: Kind, entry: Entry, call: Call) -> St
             world.save(kind, obj, entry.creator)
         return
     world.erase(kind, entry)
-    yield from ()

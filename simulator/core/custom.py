@@ -1,5 +1,7 @@
 """Kinds made from CustomResourceDefinitions."""
 
+# ruff: noqa: PLR2004 - kubectl's own steps
+
 from __future__ import annotations
 
 from collections.abc import Callable

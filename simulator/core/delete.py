@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from simulator.core import admission
+from simulator.core.entries import Entry
 from simulator.core.errors import (
     bad_request,
     conflict,
@@ -17,7 +18,6 @@ from simulator.core.errors import (
     unsupported,
 )
 from simulator.core.kinds import Kind
-from simulator.core.store import Entry
 from simulator.core.world import CLEANUP, CRDS, FOREGROUND, ORPHAN, Call, Steps, World
 
 JSON = dict[str, Any]

@@ -1,4 +1,4 @@
-"""Sets of field paths, as server-side apply keeps them (``fieldsV1``), and the shapes that tell what a field is.
+"""Sets of field paths, as server-side apply keeps them (``fieldsV1``), and the shapes of fields.
 
 A path is a tuple of elements: ``f:name`` a field, ``k:{"name":"c"}`` a list element by its keys, ``v:"x"`` an
 element of a set. A list is *atomic* (one value), a *set* of scalars, or a *map* of objects by keys.
@@ -36,13 +36,13 @@ def of_type(fields: Callable[[str], Mapping[str, Field]], name: str) -> Shape:
         known = fields(name).get(key) if name else None
         return _of_field(fields, known) if known is not None else _UNKNOWN
 
-    return Shape(child, lambda: _UNKNOWN)
+    return Shape(child, _unknown_item)
 
 
 def _of_field(fields: Callable[[str], Mapping[str, Field]], field: Field) -> Shape:
     inner = of_type(fields, field.inner if "." in field.inner else "")
     if field.type.startswith("map["):
-        return Shape(lambda key: inner, lambda: inner, atomic=field.atomic)
+        return Shape(lambda _key: inner, lambda: inner, atomic=field.atomic)
     kind = "map" if field.keys else "set" if field.is_set else "atomic"
     defaults = {"protocol": "TCP"} if "protocol" in field.keys else {}
     return Shape(inner.child, lambda: inner, kind, field.keys, defaults, field.atomic)
@@ -78,12 +78,16 @@ def _unknown_child(_key: str) -> Shape:
 
 def _metadata_child(key: str) -> Shape:
     if key == "ownerReferences":
-        return Shape(_unknown_child, lambda: _UNKNOWN, "map", ("uid",))
-    return Shape(_unknown_child, lambda: _UNKNOWN, "set" if key == "finalizers" else "atomic")
+        return Shape(_unknown_child, _unknown_item, "map", ("uid",))
+    return Shape(_unknown_child, _unknown_item, "set" if key == "finalizers" else "atomic")
 
 
-_UNKNOWN = Shape(_unknown_child, lambda: _UNKNOWN)
-_METADATA = Shape(_metadata_child, lambda: _UNKNOWN)
+def _unknown_item() -> Shape:
+    return _UNKNOWN
+
+
+_UNKNOWN: Shape = Shape(_unknown_child, _unknown_item)
+_METADATA = Shape(_metadata_child, _unknown_item)
 
 
 def element(shape: Shape, one: Any) -> str:

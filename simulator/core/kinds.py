@@ -37,24 +37,24 @@ class Lookup(Protocol):
         ...
 
 
-def nothing(obj: JSON) -> None:
+def nothing(_obj: JSON) -> None:
     """Change nothing."""
 
 
-def nothing_to(new: JSON, old: JSON) -> None:
+def nothing_to(_new: JSON, _old: JSON) -> None:
     """Carry nothing over."""
 
 
-def admit_all(obj: JSON, lookup: Lookup) -> None:
+def admit_all(_obj: JSON, _lookup: Lookup) -> None:
     """Admit as it is."""
 
 
-def valid(obj: JSON) -> list[Cause]:
+def valid(_obj: JSON) -> list[Cause]:
     """Find no fault."""
     return []
 
 
-def valid_change(new: JSON, old: JSON) -> list[Cause]:
+def valid_change(_new: JSON, _old: JSON) -> list[Cause]:
     """Find no fault in a change."""
     return []
 
@@ -116,14 +116,14 @@ class Kind:
     strategy: Strategy = field(default_factory=Strategy)
     columns: tuple[Column, ...] = ()
     decode: Callable[[JSON], tuple[JSON, list[str]]] = lambda obj: (obj, [])
-    validate_schema: Callable[[JSON, JSON | None], list[Cause]] = lambda obj, old: []
+    validate_schema: Callable[[JSON, JSON | None], list[Cause]] = lambda _obj, _old: []
     schema: Mapping[str, Any] | None = None
     type_name: str = ""
     view: View | None = None
     singular_name: str = ""
     storage_version: str = ""
     selectable: tuple[str, ...] = ()
-    fields: Callable[[str], Mapping[str, Field]] = lambda name: {}
+    fields: Callable[[str], Mapping[str, Field]] = lambda _name: {}
 
     @property
     def api_version(self) -> str:
@@ -161,6 +161,10 @@ class Registry:
     def find(self, group: str, version: str, plural: str) -> Kind | None:
         """Return the kind served at a path."""
         return self._kinds.get((group, version, plural))
+
+    def require(self, group: str, version: str, plural: str) -> Kind:
+        """Return a kind that is always served."""
+        return self._kinds[group, version, plural]
 
     def by_kind(self, api_version: str, kind: str) -> Kind | None:
         """Return the kind that an object names."""

@@ -1,5 +1,7 @@
 """Rules for names, labels and annotations, and the metadata that every object has."""
 
+# ruff: noqa: PLR2004 - limits of the API
+
 from __future__ import annotations
 
 import re

@@ -9,6 +9,7 @@ import orjson
 import yaml
 
 from simulator.core import apply, merge, strategic
+from simulator.core.entries import Entry
 from simulator.core.errors import (
     StatusError,
     bad_request,
@@ -19,7 +20,6 @@ from simulator.core.errors import (
     unsupported_media_type,
 )
 from simulator.core.kinds import Kind
-from simulator.core.store import Entry
 from simulator.core.world import Call, Steps, World
 from simulator.core.write import create, decode, place, replace
 
@@ -67,7 +67,7 @@ def patch(
             return (yield from replace(world, kind, current, obj, call, subresource)), False
         except StatusError as error:  # another write came between while a webhook was asked
             if (
-                error.code != 409
+                error.code != 409  # noqa: PLR2004
                 or attempt == _RETRIES - 1
                 or current is world.store.collection(kind.storage).get(namespace, name)
             ):

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from simulator.core import selectors
+from simulator.core.entries import Accept, Entry, Expired, Page
 from simulator.core.errors import (
     CONTINUE_EXPIRED,
     Cause,
@@ -23,7 +24,6 @@ from simulator.core.errors import (
     unsupported,
 )
 from simulator.core.kinds import Kind
-from simulator.core.store import Accept, Entry, Expired, Page
 from simulator.core.world import World
 
 JSON = dict[str, Any]
@@ -39,13 +39,10 @@ class Selection(NamedTuple):
     def accept(self) -> Accept | None:
         """Return one test for an object."""
         labels, fields = self.labels, self.fields
-        if labels is None and fields is None:
-            return None
-        if fields is None:
-            assert labels is not None
-            return lambda obj: labels.holds(obj["metadata"].get("labels"))
         if labels is None:
-            return fields.holds
+            return fields.holds if fields is not None else None
+        if fields is None:
+            return lambda obj: labels.holds(obj["metadata"].get("labels"))
         return lambda obj: labels.holds(obj["metadata"].get("labels")) and fields.holds(obj)
 
 

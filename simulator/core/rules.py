@@ -139,12 +139,12 @@ def _literal(token: str) -> Rule:
         return lambda new, old: _read(token, new, old)
     words: dict[str, Any] = {"true": True, "false": False, "null": None}
     if token in words:
-        return lambda new, old: words[token]
+        return lambda _new, _old: words[token]
     if token[0] in "'\"":
-        return lambda new, old: token[1:-1]
+        return lambda _new, _old: token[1:-1]
     if token[0].isdigit() or token[0] == "-":
         number = float(token) if "." in token else int(token)
-        return lambda new, old: number
+        return lambda _new, _old: number
     raise _Unsupported(token)
 
 

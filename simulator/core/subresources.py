@@ -6,6 +6,7 @@ from typing import Any
 
 from simulator.core import admission
 from simulator.core.delete import delete
+from simulator.core.entries import Entry
 from simulator.core.errors import (
     StatusError,
     bad_request,
@@ -13,13 +14,13 @@ from simulator.core.errors import (
     internal,
     invalid,
     invalid_object,
+    no_resource,
     required,
     success,
     unsupported,
 )
-from simulator.core.kinds import Kind
+from simulator.core.kinds import Kind, Scale
 from simulator.core.read import get
-from simulator.core.store import Entry
 from simulator.core.world import Call, Steps, World
 from simulator.core.write import replace, uid_mismatch
 
@@ -97,7 +98,7 @@ def evict(world: World, kind: Kind, namespace: str, name: str, body: Any, call: 
 
 def scale_of(kind: Kind, obj: JSON) -> JSON:
     """Return the scale subresource of an object."""
-    assert kind.scale is not None
+    scale_ = _scale(kind)
     meta = obj["metadata"]
     shown = {
         key: meta[key]
@@ -105,18 +106,24 @@ def scale_of(kind: Kind, obj: JSON) -> JSON:
         if key in meta
     }
     scale: JSON = {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": shown}
-    scale["spec"] = {"replicas": count} if (count := _at(obj, kind.scale.spec)) else {}
-    scale["status"] = {"replicas": _at(obj, kind.scale.status) or 0}
+    scale["spec"] = {"replicas": count} if (count := _at(obj, scale_.spec)) else {}
+    scale["status"] = {"replicas": _at(obj, scale_.status) or 0}
     selector = _selector(kind, obj)
     if selector:
         scale["status"]["selector"] = selector
     return scale
 
 
+def _scale(kind: Kind) -> Scale:
+    if kind.scale is None:
+        raise no_resource()
+    return kind.scale
+
+
 def _selector(kind: Kind, obj: JSON) -> str:
-    assert kind.scale is not None
-    if kind.scale.selector:
-        return str(_at(obj, kind.scale.selector) or "")
+    path = _scale(kind).selector
+    if path:
+        return str(_at(obj, path) or "")
     labels = ((obj.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
@@ -130,7 +137,6 @@ def _at(obj: JSON, path: str) -> Any:
 
 def rescale(world: World, kind: Kind, namespace: str, name: str, scale: Any, call: Call) -> Steps[JSON]:
     """Set the number of replicas. Raises StatusError."""
-    assert kind.scale is not None
     current = get(world, kind, namespace, name)
     version = (scale.get("metadata") or {}).get("resourceVersion")
     if version and version != current.obj["metadata"]["resourceVersion"]:
@@ -139,7 +145,7 @@ def rescale(world: World, kind: Kind, namespace: str, name: str, scale: Any, cal
     if not isinstance(count, int) or count < 0:
         cause = invalid("spec.replicas", count, "must be greater than or equal to 0")
         raise invalid_object(Kind("autoscaling", "v1", "scales", "Scale"), name, [cause])
-    changed, _ = kind.decode(_with(current.obj, kind.scale.spec.strip(".").split("."), count))
+    changed, _ = kind.decode(_with(current.obj, _scale(kind).spec.strip(".").split("."), count))
     entry: Entry = yield from replace(world, kind, current, changed, call)
     return scale_of(kind, entry.obj)
 

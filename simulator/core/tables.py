@@ -45,7 +45,7 @@ def columns_of(kind: Kind) -> Sequence[Column]:
     """Return the columns of a kind: its name first."""
     if any(column.name == "Name" for column in kind.columns):  # events show their name last
         return kind.columns
-    name = Column("Name", lambda obj, now: obj["metadata"]["name"], "string", "name", _NAME)
+    name = Column("Name", lambda obj, _now: obj["metadata"]["name"], "string", "name", _NAME)
     return (name, *kind.columns)
 
 

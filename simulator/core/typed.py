@@ -97,7 +97,7 @@ def _time(value: Any) -> Any:
 
 def _micro_time(value: Any) -> Any:
     match = _DATE.fullmatch(value) if type(value) is str else None
-    if match is None or len(match["fraction"] or "") != 7:
+    if match is None or len(match["fraction"] or "") != 7:  # noqa: PLR2004
         raise WrongType("microtime", str(value))
     return datetime.fromisoformat(value).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
+from simulator.core.entries import Entry
 from simulator.core.kinds import Kind, Registry
-from simulator.core.store import Entry, Store
+from simulator.core.store import Store
 
 JSON = dict[str, Any]
 T = TypeVar("T")
@@ -66,7 +67,7 @@ class World:
         self.terminating: set[str] = set()
         self.gone: deque[str] = deque()
         self.suspects: deque[tuple[str, str, str]] = deque()
-        self.defined: Callable[[JSON], list[Kind]] = lambda crd: []
+        self.defined: Callable[[JSON], list[Kind]] = lambda _crd: []
 
     def find(self, resource: str, namespace: str, name: str) -> JSON | None:
         """Return an object by qualified resource, or None."""

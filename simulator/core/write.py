@@ -9,6 +9,7 @@ from typing import Any, Final
 import orjson
 
 from simulator.core import admission, managed, names
+from simulator.core.entries import Entry
 from simulator.core.errors import (
     Cause,
     StatusError,
@@ -22,7 +23,6 @@ from simulator.core.errors import (
     not_found,
 )
 from simulator.core.kinds import Kind
-from simulator.core.store import Entry
 from simulator.core.world import Call, Steps, World
 
 JSON = dict[str, Any]
@@ -44,7 +44,7 @@ def decode(kind: Kind, body: Any, call: Call, *, patched: bool = False) -> JSON:
     found = body.get("kind"), body.get("apiVersion")
     if not kind.builtin and not found[0]:
         text = orjson.dumps(body).decode()
-        short = text if len(text) <= 25 else f"{text[:25]} ..."
+        short = text if len(text) <= 25 else f"{text[:25]} ..."  # noqa: PLR2004
         raise bad_request(
             f"the object provided is unrecognized (must be of type {kind.kind}): Object 'Kind' is missing in '{text}' ({short})"
         )
@@ -145,9 +145,7 @@ def check_namespace(world: World, kind: Kind, namespace: str, name: str) -> None
     """Refuse new content in a namespace that is not there (404) or is going (403)."""
     found = world.store.collection("namespaces").get("", namespace)
     if found is None:
-        namespaces = world.registry.find("", "v1", "namespaces")
-        assert namespaces is not None
-        raise not_found(namespaces, namespace)
+        raise not_found(world.registry.require("", "v1", "namespaces"), namespace)
     if namespace in world.terminating:
         why = f"unable to create new content in namespace {namespace} because it is being terminated"
         cause = Cause(

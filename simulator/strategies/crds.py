@@ -101,7 +101,7 @@ STRATEGY: Final = Strategy(
     prepare_create=_prepare,
     validate=_validate,
     prepare_update=_keep_status,
-    validate_update=lambda new, old: _validate(new),
+    validate_update=lambda new, _old: _validate(new),
     prepare_status=_only_status,
     generation=True,
 )

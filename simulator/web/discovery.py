@@ -41,7 +41,7 @@ _SUB: Final = ("get", "patch", "update")
 def review_kind(path: str) -> tuple[str, str] | None:
     """Return (kind, apiVersion) of the access review that is posted to a path."""
     parts = path.strip("/").split("/")
-    if len(parts) != 4 or parts[0] != "apis":
+    if len(parts) != 4 or parts[0] != "apis":  # noqa: PLR2004
         return None
     for plural, kind in _REVIEWS.get((parts[1], parts[2]), ()):
         if plural == parts[3]:

@@ -1,5 +1,7 @@
 """One request: from its path, headers and body to a verb, and from the result to an answer."""
 
+# ruff: noqa: PLR2004 - parts of a path
+
 from __future__ import annotations
 
 from typing import Any, Final
@@ -10,10 +12,10 @@ from aiohttp import web
 from shared.clock import Clock
 from simulator.core import collector, read, subresources, tables
 from simulator.core.delete import delete
+from simulator.core.entries import Entry
 from simulator.core.errors import StatusError, invalid_options, method_not_allowed, no_resource, unsupported
 from simulator.core.kinds import Kind
 from simulator.core.patching import patch
-from simulator.core.store import Entry
 from simulator.core.world import Call, World
 from simulator.core.write import create, update
 from simulator.logs import PodLogs
@@ -119,7 +121,7 @@ class Handler:
         if target.subresource and not (target.kind.status and target.subresource == "status"):
             return await self._subresource(request, target)
         if not target.name:
-            if method == "GET" or method == "HEAD":
+            if method in ("GET", "HEAD"):
                 return await self._collection(request, target)
             if method == "POST":
                 return await self._create(request, target)
@@ -308,7 +310,7 @@ class Handler:
             return await self._scale(request, target)
         if sub == "finalize" and kind.qualified == "namespaces" and method == "PUT":
             entry = read.get(self.world, kind, "", name)
-            await self.hooks.run(collector.finalize_namespace(self.world, kind, entry, self._call(request)))
+            collector.finalize_namespace(self.world, kind, entry)
             return self._object(request, kind, entry)
         known = pods and sub in ("log", "binding", "eviction")
         raise method_not_allowed() if known else no_resource()

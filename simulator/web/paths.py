@@ -1,5 +1,7 @@
 """Which resource, object and subresource a URL path names."""
 
+# ruff: noqa: PLR2004 - parts of a path
+
 from __future__ import annotations
 
 from dataclasses import dataclass

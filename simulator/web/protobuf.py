@@ -1,6 +1,6 @@
-"""Bodies in Kubernetes' protobuf form, as ``kubectl create`` sends them: read, never written.
+r"""Bodies in Kubernetes' protobuf form, as ``kubectl create`` sends them: read, never written.
 
-A body is the magic ``k8s\\0`` and a ``runtime.Unknown`` message, whose ``raw`` holds the object by the field
+A body is the magic ``k8s\0`` and a ``runtime.Unknown`` message, whose ``raw`` holds the object by the field
 numbers of its Go type. Answers are JSON, which every client that sends this form accepts too.
 """
 
@@ -28,7 +28,7 @@ def read(structs: Structs, body: bytes) -> JSON:
             "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
         )
     try:
-        unknown = {number: value for number, value in _fields(body[4:])}
+        unknown = dict(_fields(body[4:]))
         meta = {number: value.decode() for number, value in _fields(unknown.get(1, b""))}
         api_version, kind = meta.get(1, ""), meta.get(2, "")
         return {
@@ -56,7 +56,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         byte = data[at]
         at += 1
         value |= (byte & 0x7F) << shift
-        if byte < 0x80:
+        if byte < 0x80:  # noqa: PLR2004
             return value, at
         shift += 7
 
@@ -73,7 +73,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
         elif wire == 1:
             yield number, struct.unpack_from("<d", data, at)[0]
             at += 8
-        elif wire == 2:
+        elif wire == 2:  # noqa: PLR2004
             size, at = _varint(data, at)
             if at + size > len(data):
                 raise ValueError("unexpected EOF")

@@ -100,8 +100,6 @@ async def stream(
         if bookmarks and (begins or (version in ("", "0") and not skip)):
             subscription.push(subscription.bookmark(initial_end=True))
         await _send(clock, response, subscription, limit, bookmarks=bookmarks)
-    except (ConnectionResetError, asyncio.CancelledError):
-        raise
     finally:
         subscription.stop()
     with contextlib.suppress(ConnectionResetError):

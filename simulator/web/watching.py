@@ -8,11 +8,11 @@ from typing import Any
 
 import orjson
 
+from simulator.core.entries import Accept, Entry, Event, Expired, Watcher
 from simulator.core.errors import JSON as STATUS
 from simulator.core.errors import StatusError, expired
 from simulator.core.kinds import Kind
 from simulator.core.read import Selection, shown
-from simulator.core.store import Accept, Entry, Event, Expired, Watcher
 from simulator.core.world import World
 
 JSON = dict[str, Any]
@@ -58,7 +58,7 @@ class Subscription:
         self._watcher = Watcher(namespace, self._take)
 
     def start(self, version: str, *, initial: bool) -> None:
-        """Subscribe, with what is there now (version "" or "0", or ``initial``) or what came after a version."""
+        """Subscribe from what is there now (version "" or "0", or ``initial``) or from a version."""
         if initial or version in ("", "0"):
             for entry in self._now():
                 self._pending.append(self._line("ADDED", entry.obj, entry, None))
@@ -101,8 +101,7 @@ class Subscription:
         if before:
             if event.type == "DELETED":
                 return self._line("DELETED", event.entry.obj, None, event)
-            assert event.before is not None
-            old = event.before.obj
+            old = event.before.obj if event.before else event.entry.obj
             left = old | {"metadata": old["metadata"] | {"resourceVersion": str(event.rv)}}
             return self._line("DELETED", left, None, None)
         return None

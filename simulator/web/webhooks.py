@@ -59,7 +59,7 @@ class Webhooks:
                 timeout=timeout,
             ) as response:
                 body = await response.read()
-                if response.status != 200:
+                if response.status != 200:  # noqa: PLR2004
                     return HookAnswer(
                         None, f"failed to call webhook: the server responded with status {response.status}"
                     )

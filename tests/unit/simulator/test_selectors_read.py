@@ -53,5 +53,5 @@ def test_field_selectors_read_missing_fields_as_their_zero():
 
 
 def test_an_unknown_field_is_a_bad_request():
-    with pytest.raises(StatusError, match="field label not supported: spec.color"):
+    with pytest.raises(StatusError, match=r"field label not supported: spec\.color"):
         parse_fields("spec.color=red", "pods")

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.core.store import Expired, Store
+from simulator.core.entries import Expired
+from simulator.core.store import Store
 
 
 def _put(store: Store, name: str, namespace: str = "a", **meta: object) -> None:

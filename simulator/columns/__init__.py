@@ -1,0 +1,1 @@
+"""The columns of the built-in kinds' tables."""
