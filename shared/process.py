@@ -6,6 +6,7 @@ The operations port serves ``/healthz`` (the process answers), ``/readyz`` (503 
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import gc
 import os
@@ -14,7 +15,7 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 from uuid import uuid4
 
 from aiohttp import web
@@ -98,6 +99,27 @@ def _tell(program: str, group: BaseExceptionGroup[BaseException]) -> None:
             sys.stderr.write(f"{program}: {error}\n")
 
 
+class Arguments(argparse.ArgumentParser):
+    """An argument parser whose complaint is one line, as every wrong use is here."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise ConfigurationError."""
+        raise ConfigurationError(message)
+
+
+def _read_arguments(name: str, settings_class: type[CommonSettings]) -> None:
+    """Take ``--help``, which names every setting, and nothing else."""
+    told = [
+        f"  {'PUMICE_' + field.upper():<32} {about.description}"
+        for field, about in settings_class.model_fields.items()
+    ]
+    Arguments(
+        prog=f"python -m services.{name}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="\n".join(["environment:", f"  {'PUMICE_CONFIG':<32} YAML file of settings.", *told]),
+    ).parse_args()
+
+
 def main(
     name: str, settings_class: type[S], build: Callable[..., Service], *, needs_cluster: bool = False
 ) -> int:
@@ -107,6 +129,7 @@ def main(
     """
 
     def work() -> None:
+        _read_arguments(name, settings_class)
         file = os.environ.get("PUMICE_CONFIG")
         values = read_mapping(Path(file)) if file else {}
         settings = load_settings(settings_class, values, source=f"configuration file {file}")

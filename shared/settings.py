@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 
 import yaml
 from pydantic import Field, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from shared.errors import ConfigurationError
 
@@ -35,6 +35,14 @@ class CommonSettings(BaseSettings):
         "info", description="Least serious messages that are written."
     )
     log_json: bool | None = Field(None, description="JSON log lines; unset: JSON unless on a terminal.")
+    ping_pause: float = Field(
+        2.0,
+        gt=0,
+        description="Seconds between two looks whether the log (and the API server) answers, for /readyz.",
+    )
+    ping_patience: float = Field(
+        5.0, gt=0, description="Seconds without an answer after which it counts as away."
+    )
 
 
 S = TypeVar("S", bound=CommonSettings)
@@ -67,6 +75,9 @@ def load_settings(
     set_outside = {name for name, variable in variables.items() if variable in os.environ}
     try:
         return kind(**{name: value for name, value in given.items() if name not in set_outside}, **fixed)
+    except SettingsError as error:  # a list or mapping in a variable that is not JSON
+        broken = next((one for name, one in variables.items() if f'"{name}"' in str(error)), "environment")
+        raise ConfigurationError(f"{broken}: not JSON (got {os.environ.get(broken)!r})") from error
     except ValidationError as error:
         problem = error.errors()[0]
         field = str(problem["loc"][0]) if problem["loc"] else "?"

@@ -7,21 +7,22 @@ import asyncio
 import sys
 import tempfile
 from pathlib import Path
+from typing import Final
 
 from shared.clock import SystemClock
-from shared.process import exit_code, new_id, run, until_stopped
+from shared.process import Arguments, exit_code, new_id, run, until_stopped
 from shared.telemetry.logs import setup_logging
 from simulator.cluster import simulated_cluster
 from simulator.kubelet import NodeSpec, parse_nodes
 
+_LAST_PORT: Final = 65535
+
 
 def _arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m simulator", description="A simulated Kubernetes cluster."
-    )
+    parser = Arguments(prog="python -m simulator", description="A simulated Kubernetes cluster.")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: loopback)")
     parser.add_argument(
-        "--port", type=int, default=8001, help="port to listen on; 0 takes a free one (default: 8001)"
+        "--port", type=_port, default=8001, help="port to listen on; 0 takes a free one (default: 8001)"
     )
     parser.add_argument(
         "--nodes",
@@ -32,6 +33,12 @@ def _arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument("--kubeconfig", type=Path, help="write a kubeconfig for the server to this file")
     return parser
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > _LAST_PORT:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: 0 to {_LAST_PORT}")
+    return int(text)
 
 
 async def _serve(nodes: list[NodeSpec], kubeconfig: Path, host: str, port: int) -> None:
@@ -45,9 +52,9 @@ async def _serve(nodes: list[NodeSpec], kubeconfig: Path, host: str, port: int) 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run until a signal. Exit code 1: it cannot start; 2: an argument is wrong."""
-    options = _arguments().parse_args(arguments)
 
     def work() -> None:
+        options = _arguments().parse_args(arguments)
         setup_logging()
         with tempfile.TemporaryDirectory(prefix="pumice-") as directory:
             kubeconfig = options.kubeconfig or Path(directory) / "kubeconfig"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from datetime import timedelta
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from services.admission.adapters.following import Follower
 from services.admission.adapters.submissions import Submissions, by_job
@@ -15,6 +17,7 @@ from shared.clock import Clock
 from shared.events import topics
 from shared.events.consuming import Consuming
 from shared.events.contracts import JobSubmitted
+from shared.liveness import watch
 from shared.log.port import EventLog
 from shared.service import Health, Ids
 from shared.telemetry.telemetry import Telemetry
@@ -27,15 +30,23 @@ class Admission:
 
     name = "admission"
 
-    def __init__(self, follower: Follower, consuming: Consuming, health: Health) -> None:
+    def __init__(
+        self,
+        follower: Follower,
+        consuming: Consuming,
+        health: Health,
+        watching: Callable[[], Coroutine[Any, Any, None]],
+    ) -> None:
         self._follower = follower
         self._consuming = consuming
+        self._watching = watching
         self.health = health
 
     async def run(self) -> None:
         """Follow the cluster, and decide once its view can be trusted, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follower.run())
+            tasks.create_task(self._watching())
             await self._follower.trusted()
             tasks.create_task(self._consuming.run())
 
@@ -71,4 +82,13 @@ def build(
         serial_by=by_job,
         max_in_flight=settings.in_flight,
     )
-    return Admission(follower, consuming, health)
+    watching = partial(
+        watch,
+        log.ping,
+        part="log",
+        health=health,
+        clock=clock,
+        pause=settings.ping_pause,
+        patience=settings.ping_patience,
+    )
+    return Admission(follower, consuming, health, watching)

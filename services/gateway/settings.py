@@ -42,9 +42,6 @@ class GatewaySettings(CommonSettings):
         7 * 24 * 3600.0, gt=0, description="Keep such jobs no longer than this: the log keeps a week as well."
     )
     prune_pause: float = Field(60.0, gt=0, description="Pause between two rounds of forgetting.")
-    ping_pause: float = Field(
-        5.0, gt=0, description="Pause between two looks whether the log answers, for /readyz."
-    )
     shutdown_patience: float = Field(
         3.0, gt=0, description="Give open requests this long to end when the gateway stops."
     )

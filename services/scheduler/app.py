@@ -18,6 +18,7 @@ from shared.events import topics
 from shared.events.codec import decode
 from shared.events.consuming import dead_letter_record
 from shared.events.contracts import GangReady
+from shared.liveness import watch
 from shared.log.core.partitioner import partition_for
 from shared.log.port import Consumer, Delivery, EventLog, TopicPartition
 from shared.service import Health, Ids
@@ -56,6 +57,16 @@ class Scheduler:
         self._partitions = await self._log.partitions(topics.PODGROUP_READY)
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
+            tasks.create_task(
+                watch(
+                    self._log.ping,
+                    part="log",
+                    health=self.health,
+                    clock=self._clock,
+                    pause=self._settings.ping_pause,
+                    patience=self._settings.ping_patience,
+                )
+            )
             consumer = await self._log.consume(
                 GROUP, [topics.PODGROUP_READY], on_assigned=self._on_assigned, on_revoked=self._on_revoked
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import typer
 from rich.console import Console
@@ -44,7 +44,9 @@ def up(
         Path | None,
         typer.Option(help="Write {gateway, kubeconfig, pid} as JSON here when everything is ready."),
     ] = None,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "warning",
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], typer.Option(help="Least serious messages shown.")
+    ] = "warning",
 ) -> None:
     """Start the whole platform in one process, until Ctrl-C."""
     options = Options(

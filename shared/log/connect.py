@@ -30,11 +30,19 @@ def open_log(url: str, *, clock: Clock, client_id: str) -> EventLog:
         case "kafka" if parts.netloc:
             from shared.log.kafka import KafkaLog
 
-            return KafkaLog(parts.netloc, client_id=client_id, clock=clock)
+            return KafkaLog(_bootstrap(url, parts.netloc), client_id=client_id, clock=clock)
         case _:
             raise ConfigurationError(
                 f"log address {url!r} is none of memory://, sqlite:///path, kafka://host:port"
             )
+
+
+def _bootstrap(url: str, servers: str) -> str:
+    for server in servers.split(","):
+        host, _, port = server.rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 65536:  # noqa: PLR2004 - as many ports
+            raise ConfigurationError(f"log address {url!r}: {server!r} is not host:port")
+    return servers
 
 
 def _sqlite(url: str, clock: Clock) -> EventLog:

@@ -56,8 +56,9 @@ class Follower:
                 try:
                     reader = reader or await self._log.read(_TOPICS, start=await self._start())
                     await self._step(reader)
-                    outage.back()
-                    self._health.ok(_LOG_PART)
+                    if outage.ongoing:
+                        outage.back()
+                        self._health.ok(_LOG_PART)
                 except Unavailable as error:
                     outage.away(error)
                     self._health.waits(_LOG_PART, str(error))
