@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NoReturn
 
 from services.controller.adapters.api import Api
 from services.controller.adapters.applier import Applier, by_gang
@@ -26,6 +27,7 @@ from shared.events import topics
 from shared.events.consuming import Consuming, Handler, Message
 from shared.events.contracts import CommandJob, Contract, GangDecided, JobAdmitted
 from shared.kube.port import JSON, Cluster, Resource
+from shared.liveness import watch
 from shared.log.port import EventLog
 from shared.service import Health, Ids
 from shared.telemetry.telemetry import Telemetry
@@ -48,20 +50,23 @@ class Controller:
     objects: KeyedQueue
     consuming: Consuming
     log: EventLog
+    cluster: Cluster
 
     async def run(self) -> None:
         """Run until cancelled."""
         self.health.waits("start", "reading what exists")
         async with asyncio.TaskGroup() as group:
             group.create_task(self.hands.views.run())
-            group.create_task(self._watch_health())
+            group.create_task(self._watch_views())
+            group.create_task(self._watch("api-server", self.cluster.ping, "the API server"))
+            group.create_task(self._watch("log", self.log.ping))
             await self.hands.views.synced()
             await self._recover()
             group.create_task(self.hands.observer.run())
             group.create_task(self.hands.recorder.run())
             group.create_task(self.objects.run())
             group.create_task(self.jobs.run())
-            group.create_task(self.intake.reports(self.log, self.jobs.touch))
+            group.create_task(self.intake.reports(self.log))
             group.create_task(self.consuming.run())
             self.health.ok("start")
 
@@ -79,7 +84,22 @@ class Controller:
             else:
                 return
 
-    async def _watch_health(self) -> None:
+    async def _watch(
+        self, part: str, ping: Callable[[], Awaitable[None]], what: str | None = None
+    ) -> NoReturn:
+        """Keep the readiness true; ``what`` names it in the log where nobody else says that it is away."""
+        hands = self.hands
+        await watch(
+            ping,
+            part=part,
+            health=self.health,
+            clock=hands.clock,
+            pause=hands.settings.ping_pause,
+            patience=hands.settings.ping_patience,
+            outage=None if what is None else hands.telemetry.outage(what, hands.clock),
+        )
+
+    async def _watch_views(self) -> NoReturn:
         while True:
             away = self.hands.views.waiting
             if away:
@@ -148,7 +168,7 @@ def build(
         serial_by=_serial_key,
         max_in_flight=settings.decisions_in_flight,
     )
-    return Controller("controller", Health(), hands, jobs, applier, intake, objects, consuming, log)
+    return Controller("controller", Health(), hands, jobs, applier, intake, objects, consuming, log, cluster)
 
 
 def _serial_key(message: Message) -> object:
@@ -191,6 +211,7 @@ class _Listener:
         observer.touch(resource, namespace, name)
         self._jobs.changed(resource, old, new)
         if resource is r.JOBS:
+            self._hands.trail.job_seen(old, new)
             observer.touch(r.PODGROUPS, namespace, f"{name}-{meta['uid']}")
         elif resource is r.PODS:
             self._pod_changed(namespace, old, new)

@@ -159,7 +159,8 @@ class Informer:
     def _note_away(self, error: Unavailable) -> None:
         if not self._away:
             self._away = True
-            _log.warning("%s: API server is away, waiting for it: %s", self.resource.plural, error)
+            # Whoever owns the connection says it once for all kinds.
+            _log.info("%s: API server is away, waiting for it: %s", self.resource.plural, error)
 
     def _note_back(self) -> None:
         if self._away:
