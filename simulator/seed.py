@@ -6,6 +6,11 @@ from typing import Any
 
 JSON = dict[str, Any]
 
+_CLUSTER_CRITICAL = (
+    "Used for system critical pods that must run in the cluster, but can be moved to another node if "
+    "necessary."
+)
+
 
 def objects() -> list[JSON]:
     """Return the system namespaces and priority classes."""
@@ -25,7 +30,7 @@ def objects() -> list[JSON]:
             (
                 "system-cluster-critical",
                 2_000_000_000,
-                "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+                _CLUSTER_CRITICAL,
             ),
             (
                 "system-node-critical",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterator
+from http import HTTPStatus
 from typing import Any, Final
 
 import orjson
@@ -162,9 +163,9 @@ def _response(hook: JSON, answer: HookAnswer, call: Call) -> JSON:
     words += f": {message}" if message else f": {reason}" if reason else " without explanation"
     code = int(status.get("code") or 0)
     raise StatusError(
-        code if code >= 400 else 403,
+        code if code >= HTTPStatus.BAD_REQUEST else 403,
         reason or ("Forbidden" if not code else ""),
-        words,  # noqa: PLR2004
+        words,
     )
 
 

@@ -1,12 +1,10 @@
 """Kinds made from CustomResourceDefinitions."""
 
-# ruff: noqa: PLR2004 - kubectl's own steps
-
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from simulator.core import structural
 from simulator.core.errors import Cause
@@ -166,7 +164,7 @@ def _cell(path: str, type_: str) -> Callable[[JSON, float], object]:
 
 
 def json_path(path: str) -> Callable[[Any], list[Any]]:
-    """Return a reader of the simple JSON paths that printer columns use: ``.a.b[0].c``, ``[?(@.k=="v")]``, ``[*]``."""
+    """Return a reader of the JSON paths of printer columns: ``.a.b[0].c``, ``[?(@.k=="v")]``, ``[*]``."""
     steps = _steps(path)
 
     def read(obj: Any) -> list[Any]:
@@ -216,6 +214,20 @@ def _named(name: str) -> Callable[[Any], list[Any]]:
     return lambda one: [one[name]] if isinstance(one, dict) and one.get(name) is not None else []
 
 
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "y": 365 * 86400}
+# below so many seconds: in this unit, with a rest in that one (the same unit: without)
+_STEPS: Final = (
+    (120, "s", "s"),
+    (10 * 60, "m", "s"),
+    (180 * 60, "m", "m"),
+    (8 * 3600, "h", "m"),
+    (48 * 3600, "h", "h"),
+    (192 * 3600, "d", "h"),
+    (2 * 365 * 86400, "d", "d"),
+    (8 * 365 * 86400, "y", "d"),
+)
+
+
 def age(stamp: str, now: float) -> str:
     """Return how long ago a time was, as ``kubectl`` writes it."""
     try:
@@ -229,23 +241,9 @@ def duration(seconds: int) -> str:
     """Write a number of seconds as ``kubectl`` does: two units when small, one when large."""
     if seconds < -1:
         return "<invalid>"
-    seconds = max(seconds, 0)
-    if seconds < 120:
-        return f"{seconds}s"
-    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
-    if minutes < 10:
-        return f"{minutes}m{seconds % 60}s" if seconds % 60 else f"{minutes}m"
-    if minutes < 180:
-        return f"{minutes}m"
-    if hours < 8:
-        return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
-    if hours < 48:
-        return f"{hours}h"
-    if hours < 192:
-        return f"{days}d{hours % 24}h" if hours % 24 else f"{days}d"
-    if hours < 24 * 365 * 2:
-        return f"{days}d"
-    if hours < 24 * 365 * 8:
-        years, rest = divmod(days, 365)
-        return f"{years}y{rest}d" if rest else f"{years}y"
-    return f"{days // 365}y"
+    for below, unit, rest in _STEPS:
+        if seconds < below:
+            size, smaller = _UNITS[unit], _UNITS[rest]
+            more = max(seconds, 0) % size // smaller if unit != rest else 0
+            return f"{max(seconds, 0) // size}{unit}" + (f"{more}{rest}" if more else "")
+    return f"{seconds // _UNITS['y']}y"

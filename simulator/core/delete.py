@@ -24,8 +24,8 @@ JSON = dict[str, Any]
 
 _IMMORTAL: Final = ("default", "kube-system", "kube-public")
 _ORPHANS: Final = (
-    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
-    "or set propagationPolicy=Orphan to suppress this warning"
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove "
+    "them or set propagationPolicy=Orphan to suppress this warning"
 )
 _POLICIES: Final = ("Foreground", "Background", "Orphan", "nil")
 
@@ -43,13 +43,9 @@ def delete(
     if kind.storage == "namespaces" and name in _IMMORTAL:
         raise forbidden(kind, name, "this namespace may not be deleted")
     grace = _grace(kind, current.obj, options)
-    if (
-        kind.strategy.orphans
-        and not options.get("propagationPolicy")
-        and options.get("orphanDependents") is None
-    ):
-        if kind.group == "batch":
-            call.warnings.append(_ORPHANS)
+    silent = not options.get("propagationPolicy") and options.get("orphanDependents") is None
+    if silent and kind.strategy.orphans and kind.group == "batch":
+        call.warnings.append(_ORPHANS)
     finalizers = _finalizers(kind, current.obj, options)
     waits = bool(finalizers) or grace > 0 or _namespace_waits(kind, current.obj)
     if call.dry_run:
@@ -88,7 +84,8 @@ def _check_options(options: JSON) -> None:
     if grace is not None and (not isinstance(grace, int) or isinstance(grace, bool)):
         found = "string" if isinstance(grace, str) else "bool" if isinstance(grace, bool) else "object"
         raise bad_request(
-            f"json: cannot unmarshal {found} into Go struct field DeleteOptions.gracePeriodSeconds of type int64"
+            f"json: cannot unmarshal {found} into Go struct field "
+            "DeleteOptions.gracePeriodSeconds of type int64"
         )
 
 
@@ -97,15 +94,15 @@ def _preconditions(kind: Kind, current: Entry, options: JSON) -> None:
     meta = current.obj["metadata"]
     if wanted.get("uid") and wanted["uid"] != meta["uid"]:
         why = (
-            f"the UID in the precondition ({wanted['uid']}) does not match the UID in record ({meta['uid']}). "
-            "The object might have been deleted and then recreated"
+            f"the UID in the precondition ({wanted['uid']}) does not match the UID in record "
+            f"({meta['uid']}). The object might have been deleted and then recreated"
         )
         raise conflict(kind, current.name, why, subject=kind.kind)
     version = wanted.get("resourceVersion")
     if version and version != meta["resourceVersion"]:
         why = (
-            f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record "
-            f"({meta['resourceVersion']}). The object might have been modified"
+            f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in "
+            f"record ({meta['resourceVersion']}). The object might have been modified"
         )
         raise conflict(kind, current.name, why, subject=kind.kind)
 

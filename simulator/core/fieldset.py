@@ -101,7 +101,7 @@ def element(shape: Shape, one: Any) -> str:
 def leaves(
     shape: Shape, value: Any, path: Path = (), *, containers: bool = False
 ) -> Iterator[tuple[Path, Any]]:
-    """Yield every path that a value sets, with what it sets it to. ``containers``: also maps that have fields."""
+    """Yield every path that a value sets, and to what. ``containers``: also maps that have fields."""
     if isinstance(value, dict) and value and not shape.atomic:
         if containers and path:
             yield path, None

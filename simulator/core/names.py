@@ -18,8 +18,8 @@ _NAME_PART: Final = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _LABEL_VALUE: Final = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 
 LABEL_WORDS: Final = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and "
-    "end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "
+    "and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
 SUBDOMAIN_WORDS: Final = (
@@ -27,12 +27,12 @@ SUBDOMAIN_WORDS: Final = (
     "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
     r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
-_QUALIFIED_WORDS: Final = (
+QUALIFIED_WORDS: Final = (
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
     "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
     "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
-_VALUE_WORDS: Final = (
+VALUE_WORDS: Final = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
     "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used "
     "for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
@@ -74,7 +74,7 @@ def qualified_name(value: str) -> str:
         return "name part must be non-empty"
     if len(name) > 63:
         return "name part must be no more than 63 bytes"
-    return "" if _NAME_PART.fullmatch(name) else _QUALIFIED_WORDS
+    return "" if _NAME_PART.fullmatch(name) else QUALIFIED_WORDS
 
 
 @lru_cache(maxsize=16384)
@@ -82,7 +82,7 @@ def label_value(value: str) -> str:
     """Return why a text is no label value, or ''."""
     if len(value) > 63:
         return "must be no more than 63 bytes"
-    return "" if _LABEL_VALUE.fullmatch(value) else _VALUE_WORDS
+    return "" if _LABEL_VALUE.fullmatch(value) else VALUE_WORDS
 
 
 def labels(values: JSON | None, field: str) -> list[Cause]:
@@ -149,13 +149,15 @@ def _owners(references: list[JSON] | tuple[()]) -> list[Cause]:
 
 def immutable_metadata(new: JSON, old: JSON) -> list[Cause]:
     """Check what no update may change."""
-    causes: list[Cause] = []
-    for field in ("name", "namespace", "uid", "creationTimestamp"):
-        if new["metadata"].get(field) != old["metadata"].get(field):
-            causes.append(invalid(f"metadata.{field}", new["metadata"].get(field, ""), "field is immutable"))
-    if old["metadata"].get("deletionTimestamp"):
-        before = set(old["metadata"].get("finalizers") or ())
-        added = [f for f in new["metadata"].get("finalizers") or () if f not in before]
+    after, before = new["metadata"], old["metadata"]
+    causes = [
+        invalid(f"metadata.{field}", after.get(field) or "", "field is immutable")
+        for field in ("name", "namespace", "uid", "creationTimestamp")
+        if after.get(field) != before.get(field)
+    ]
+    if before.get("deletionTimestamp"):
+        held = set(before.get("finalizers") or ())
+        added = [f for f in after.get("finalizers") or () if f not in held]
         if added:
             words = (
                 "no new finalizers can be added if the object is being deleted, found new finalizers "

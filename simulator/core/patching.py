@@ -126,49 +126,50 @@ def _apply(
     subresource: str,
     query: Mapping[str, str],
 ) -> Steps[tuple[Entry, bool]]:
-    try:
-        wanted = yaml.load(body, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe loader
-    except yaml.YAMLError as error:
-        raise bad_request(f"error decoding YAML: {error}") from None
-    if not isinstance(wanted, dict) or not wanted.get("kind") or not wanted.get("apiVersion"):
-        found = wanted if isinstance(wanted, dict) else {}
-        raise bad_request(
-            f"invalid object type: /{found.get('apiVersion') or ''}, Kind={found.get('kind') or ''}"
-        )
-    force = query.get("force") in ("true", "1")
-    current = world.store.collection(kind.storage).get(namespace, name)
+    wanted = _configuration(body)
     if not query.get("fieldManager"):
         raise _manager_required()
     call.applied = True
     obj = decode(kind, wanted, call)
-    given = obj["metadata"].get("name", name)
-    if given != name:
-        raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
-    place(kind, obj, namespace)
-    raw = {
-        k: v for k, v in wanted.items() if v is not None
-    }  # as given: decoding adds values nobody asked for
-    raw["metadata"] = {**(wanted.get("metadata") or {}), "name": name}
-    if kind.namespaced:
-        raw["metadata"]["namespace"] = namespace
-    if obj["metadata"].get("managedFields"):
+    meta = obj["metadata"]
+    _same_name(obj if meta.get("name") else {"metadata": meta | {"name": name}}, namespace, name, kind)
+    if meta.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
+    raw = _as_given(kind, wanted, namespace, name)
+    current = world.store.collection(kind.storage).get(namespace, name)
     if current is None:
         if subresource:
             raise not_found(kind, name)
-        if obj["metadata"].get("uid"):
-            raise conflict(
-                kind,
-                name,
-                f"uid mismatch: the provided object specified uid {obj['metadata']['uid']}, and no existing object was found",
-            )
-        raw["metadata"].pop("resourceVersion", None)
-        fresh = apply.created(kind, raw, call)
-        return (yield from create(world, kind, namespace, fresh, call)), True
-    pinned = obj["metadata"].get("resourceVersion")
-    if pinned and pinned != current.obj["metadata"]["resourceVersion"]:
+        if meta.get("uid"):
+            provided = f"the provided object specified uid {meta['uid']}"
+            raise conflict(kind, name, f"uid mismatch: {provided}, and no existing object was found")
+        return (yield from create(world, kind, namespace, apply.created(kind, raw, call), call)), True
+    held = current.obj["metadata"]["resourceVersion"]
+    if meta.get("resourceVersion", held) != held:
         raise conflict(kind, name)
-    merged = apply.applied(kind, current, raw, call, subresource, force=force)
+    merged = apply.applied(kind, current, raw, call, subresource, force=query.get("force") in ("true", "1"))
     decoded = decode(kind, merged, call, patched=True)
-    decoded["metadata"]["resourceVersion"] = current.obj["metadata"]["resourceVersion"]
+    decoded["metadata"]["resourceVersion"] = held
     return (yield from replace(world, kind, current, decoded, call, subresource)), False
+
+
+def _configuration(body: bytes) -> JSON:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        wanted = yaml.load(body, Loader=loader)  # noqa: S506 - a safe loader
+    except yaml.YAMLError as error:
+        raise bad_request(f"error decoding YAML: {error}") from None
+    if isinstance(wanted, dict) and wanted.get("kind") and wanted.get("apiVersion"):
+        return wanted
+    found = wanted if isinstance(wanted, dict) else {}
+    kind, version = found.get("kind") or "", found.get("apiVersion") or ""
+    raise bad_request(f"invalid object type: /{version}, Kind={kind}")
+
+
+def _as_given(kind: Kind, wanted: JSON, namespace: str, name: str) -> JSON:
+    """Return what is applied, as given (decoding adds values that nobody asked for), under its full name."""
+    meta = {**(wanted.get("metadata") or {}), "name": name}
+    meta.pop("resourceVersion", None)
+    if kind.namespaced:
+        meta["namespace"] = namespace
+    return {key: value for key, value in wanted.items() if value is not None} | {"metadata": meta}

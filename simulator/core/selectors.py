@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from simulator.core.errors import StatusError, bad_request
+from simulator.core.names import QUALIFIED_WORDS, VALUE_WORDS
 
 JSON = dict[str, Any]
 
@@ -85,9 +86,7 @@ def _unreadable(rest: str) -> StatusError:
 def _requirement(match: re.Match[str]) -> Requirement:
     key = match["absent"] or match["key"]
     if not _KEY.fullmatch(key):
-        raise bad_request(
-            f"unable to parse requirement: <nil>: Invalid value: \"{key}\": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-        )
+        raise bad_request(f'unable to parse requirement: <nil>: Invalid value: "{key}": {QUALIFIED_WORDS}')
     if match["absent"]:
         return Requirement(key, "absent")
     if match["set"]:
@@ -107,9 +106,8 @@ def _requirement(match: re.Match[str]) -> Requirement:
 def _checked(term: Requirement) -> Requirement:
     for value in term.values:
         if not _VALUE.fullmatch(value):
-            raise bad_request(
-                f"unable to parse requirement: values[0][{term.key}]: Invalid value: \"{value}\": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-            )
+            where = f'values[0][{term.key}]: Invalid value: "{value}"'
+            raise bad_request(f"unable to parse requirement: {where}: {VALUE_WORDS}")
     return term
 
 
@@ -118,8 +116,10 @@ def from_object(selector: Mapping[str, Any] | None) -> LabelSelector:
     selector = selector or {}
     terms = [Requirement(key, "in", (value,)) for key, value in (selector.get("matchLabels") or {}).items()]
     words = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "absent"}
-    for term in selector.get("matchExpressions") or ():
-        terms.append(Requirement(term["key"], words[term["operator"]], tuple(term.get("values") or ())))
+    terms += [
+        Requirement(term["key"], words[term["operator"]], tuple(term.get("values") or ()))
+        for term in selector.get("matchExpressions") or ()
+    ]
     return LabelSelector(tuple(terms))
 
 
@@ -196,7 +196,7 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
 
 
 def parse_fields(text: str, resource: str, extra: tuple[str, ...] = ()) -> FieldSelector:
-    """Read ``a.b=c,d!=e`` for a resource. Raises StatusError 400 for a field that it cannot be selected by."""
+    """Read ``a.b=c,d!=e`` for a resource. Raises StatusError 400 for a field it is not selected by."""
     known = _COMMON | FIELDS.get(resource, {}) | {path.lstrip("."): "" for path in extra}
     terms: list[tuple[FieldTerm, Callable[[JSON], str]]] = []
     for part in text.split(","):

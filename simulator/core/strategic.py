@@ -47,21 +47,23 @@ class _Merge:
             if key.startswith("$"):
                 continue
             field = known.get(key, _ANY)
-            held = out.get(key)
             if value is None:
                 out.pop(key, None)
-            elif isinstance(value, dict):
-                inner = field.inner if not field.type.startswith("map[") else ""
-                out[key] = self.object(inner, held if isinstance(held, dict) else {}, value)
-            elif isinstance(value, list):
-                out[key] = self._list(field, held, value, patch.get(_ORDER + key))
             else:
-                out[key] = value
+                out[key] = self._value(field, out.get(key), value, patch.get(_ORDER + key))
         for key, order in patch.items():  # an order may come without a change of the list itself
             name = key.removeprefix(_ORDER)
             if key.startswith(_ORDER) and name not in patch and isinstance(out.get(name), list):
                 out[name] = _ordered(out[name], order, known.get(name, _ANY).merge)
         return out
+
+    def _value(self, field: Field, held: Any, value: Any, order: list[Any] | None) -> Any:
+        if isinstance(value, dict):
+            inner = field.inner if not field.type.startswith("map[") else ""
+            return self.object(inner, held if isinstance(held, dict) else {}, value)
+        if isinstance(value, list):
+            return self._list(field, held, value, order)
+        return value
 
     def _list(self, field: Field, held: Any, patch: list[Any], order: list[Any] | None) -> list[Any]:
         current: list[Any] = held if isinstance(held, list) else []
@@ -106,18 +108,15 @@ def _prepared(target: JSON, patch: JSON) -> JSON:
 
 
 def _ordered(items: list[Any], order: list[Any], merge_key: str | None) -> list[Any]:
-    """Sort the items that ``order`` names as it does; others keep their place relative to their neighbours."""
+    """Sort the items that ``order`` names as it does; others keep their places."""
 
     def mark(one: Any) -> Any:
         return one.get(merge_key) if merge_key and isinstance(one, dict) else one
 
     wanted = [mark(one) for one in order]
     ranked = sorted((one for one in items if mark(one) in wanted), key=lambda one: wanted.index(mark(one)))
-    out: list[Any] = []
     named = iter(ranked)
-    for one in items:
-        out.append(next(named) if mark(one) in wanted else one)
-    return out
+    return [next(named) if mark(one) in wanted else one for one in items]
 
 
 def go_map(value: Any) -> str:

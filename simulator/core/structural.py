@@ -90,22 +90,21 @@ def copied(value: Any) -> Any:
     return value
 
 
+_KINDS: Mapping[type, str] = {
+    type(None): "null",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+    dict: "object",
+}
+
+
 def _kind_of(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "integer" if value.is_integer() else "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case _:
-            return "object"
+    if type(value) is float and value.is_integer():
+        return "integer"
+    return _KINDS[type(value)]
 
 
 def validate(schema: Schema, value: Any, path: str, old: Any = None) -> list[Cause]:
@@ -126,40 +125,38 @@ def _has_rules(schema: Any) -> bool:
 
 
 def _validate(schema: Schema, value: Any, path: str, causes: list[Cause]) -> None:
-    found = _kind_of(value)
-    if value is None:
-        if schema.get("nullable") or not schema.get("type"):
-            return
-        causes.append(_wrong_type(path, value, schema["type"]))
+    if value is None and (schema.get("nullable") or not schema.get("type")):
         return
-    if schema.get(_INT_OR_STRING):
-        if found not in ("integer", "string"):
-            causes.append(_wrong_type(path, value, "integer,string"))
-            return
-    elif (
-        (wanted := schema.get("type")) and found != wanted and not (wanted == "number" and found == "integer")
-    ):
+    found = _kind_of(value)
+    if wanted := _unmet_type(schema, found):
         causes.append(_wrong_type(path, value, wanted))
         return
     if (allowed := schema.get("enum")) is not None and value not in allowed:
         causes.append(unsupported(path, value, [str(word) for word in allowed]))
     _CHECKS.get(found, _nothing)(schema, value, path, causes)
+    _junctors(schema, value, path, causes)
+
+
+def _unmet_type(schema: Schema, found: str) -> str:
+    """Return the type that is wanted when another was found, else ''."""
+    if schema.get(_INT_OR_STRING):
+        return "" if found in ("integer", "string") else "integer,string"
+    wanted: str = schema.get("type") or found
+    return "" if found == wanted or (wanted == "number" and found == "integer") else wanted
+
+
+def _junctors(schema: Schema, value: Any, path: str, causes: list[Cause]) -> None:
     for part in schema.get("allOf") or ():
         _validate(part, value, path, causes)
-    for name, wanted_count in (("anyOf", None), ("oneOf", 1)):
-        if parts := schema.get(name):
-            matched = sum(1 for part in parts if _matches(part, value))
-            if not matched or (wanted_count and matched != wanted_count):
-                words = (
-                    "must validate at least one schema (anyOf)"
-                    if name == "anyOf"
-                    else "must validate one and only one schema (oneOf)"
-                )
-                causes.append(
-                    Cause("FieldValueInvalid", f'Invalid value: {shown(value)}: "{path}" {words}', path)
-                )
-    if "not" in schema and _matches(schema["not"], value):
-        causes.append(invalid(path, value, f'"{path}" must not validate the schema (not)'))
+    words = ""
+    if (parts := schema.get("anyOf")) and not any(_matches(part, value) for part in parts):
+        words = "must validate at least one schema (anyOf)"
+    elif (parts := schema.get("oneOf")) and sum(_matches(part, value) for part in parts) != 1:
+        words = "must validate one and only one schema (oneOf)"
+    elif "not" in schema and _matches(schema["not"], value):
+        words = "must not validate the schema (not)"
+    if words:
+        causes.append(invalid(path, value, f'"{path}" {words}'))
 
 
 def _matches(schema: Schema, value: Any) -> bool:
@@ -185,9 +182,8 @@ def _wrong_type(path: str, value: Any, wanted: str) -> Cause:
 def _object(schema: Schema, value: JSON, path: str, causes: list[Cause]) -> None:
     properties: Mapping[str, Schema] = schema.get("properties") or {}
     additional = schema.get("additionalProperties")
-    for name in schema.get("required") or ():
-        if name not in value:
-            causes.append(required(f"{path}.{name}" if path else name))
+    missing = [name for name in schema.get("required") or () if name not in value]
+    causes += [required(f"{path}.{name}" if path else name) for name in missing]
     if (low := schema.get("minProperties")) is not None and len(value) < low:
         causes.append(invalid(path, len(value), f"{path} in body should have at least {low} properties"))
     if (high := schema.get("maxProperties")) is not None and len(value) > high:

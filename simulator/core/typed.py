@@ -202,7 +202,7 @@ class Types:
                 found.append(below)
         return found
 
-    def _struct(self, name: str) -> Coder:
+    def _struct(self, name: str) -> Coder:  # noqa: C901 - one closure, the hot path of every write
         found = self._coders.get(name)
         if found is not None:
             return found
@@ -295,9 +295,8 @@ def _refusal(error: WrongType, api_version: str, kind: str) -> StatusError:
             f'{prefix}parsing time "{error.wanted}" as "{layout}": cannot parse "{rest}" as "{wanted}"'
         )
     if error.found == "time":
-        words = f'parsing time "{error.wanted}" as "2006-01-02T15:04:05Z07:00": cannot parse "{error.wanted}" as "2006"'
-        return bad_request(prefix + words)
+        words = f'as "2006-01-02T15:04:05Z07:00": cannot parse "{error.wanted}" as "2006"'
+        return bad_request(f'{prefix}parsing time "{error.wanted}" {words}')
     struct = error.struct.rpartition(".")[2]
-    return bad_request(
-        f"{prefix}json: cannot unmarshal {error.found} into Go struct field {struct}.{path} of type {error.wanted}"
-    )
+    field = f"Go struct field {struct}.{path} of type {error.wanted}"
+    return bad_request(f"{prefix}json: cannot unmarshal {error.found} into {field}")

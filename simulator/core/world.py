@@ -36,7 +36,7 @@ class HookAnswer(NamedTuple):
     error: str = ""
 
 
-# A verb: yields the webhooks to call, gets their answers, returns its result. Without webhooks it never yields.
+# A verb: yields the webhooks to call, gets their answers, returns its result; without webhooks never yields.
 Steps = Generator[HookCall, HookAnswer, T]
 
 
@@ -113,8 +113,9 @@ class World:
             self.terminating.discard(entry.name)
         if kind.storage == CRDS:
             self._drop(entry.obj)
-        elif not kind.builtin and (crd := self.find(CRDS, "", kind.qualified)):
-            if crd["metadata"].get("deletionTimestamp"):
+        elif not kind.builtin:
+            crd = self.find(CRDS, "", kind.qualified)
+            if crd is not None and crd["metadata"].get("deletionTimestamp"):
                 self.suspects.append((CRDS, "", kind.qualified))
         return last
 

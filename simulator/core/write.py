@@ -27,6 +27,7 @@ from simulator.core.world import Call, Steps, World
 
 JSON = dict[str, Any]
 
+_SHOWN: Final = 25  # characters of a body that an error shows
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _SYSTEM_FIELDS: Final = (
     "creationTimestamp",
@@ -43,11 +44,7 @@ def decode(kind: Kind, body: Any, call: Call, *, patched: bool = False) -> JSON:
         raise bad_request(_not_an_object(kind, body))
     found = body.get("kind"), body.get("apiVersion")
     if not kind.builtin and not found[0]:
-        text = orjson.dumps(body).decode()
-        short = text if len(text) <= 25 else f"{text[:25]} ..."  # noqa: PLR2004
-        raise bad_request(
-            f"the object provided is unrecognized (must be of type {kind.kind}): Object 'Kind' is missing in '{text}' ({short})"
-        )
+        raise _no_kind(kind, body)
     if (found[0] or kind.kind) != kind.kind or (found[1] or kind.api_version) != kind.api_version:
         name = (body.get("metadata") or {}).get("name", "")
         raise _other_kind(kind, name, found[0] or "", found[1] or "")
@@ -55,16 +52,23 @@ def decode(kind: Kind, body: Any, call: Call, *, patched: bool = False) -> JSON:
     if unknown and call.validation != "Ignore":
         words = [f'unknown field "{path}"' for path in unknown]
         if call.validation == "Strict":
-            prefix = (
-                ""
-                if patched
-                else f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
-            )
+            prefix = "" if patched else f"{_handled(kind, kind.kind)}: "
             raise bad_request(f"{prefix}strict decoding error: {', '.join(words)}")
         call.warnings += words
     if kind.view is not None:
         obj = kind.view.into(obj)
     return obj
+
+
+def _handled(kind: Kind, found: str, version: str = "") -> str:
+    return f'{found} in version "{version or kind.version}" cannot be handled as a {kind.kind}'
+
+
+def _no_kind(kind: Kind, body: JSON) -> StatusError:
+    text = orjson.dumps(body).decode()
+    short = text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ..."
+    of = f"the object provided is unrecognized (must be of type {kind.kind})"
+    return bad_request(f"{of}: Object 'Kind' is missing in '{text}' ({short})")
 
 
 def _not_an_object(kind: Kind, body: object) -> str:
@@ -76,25 +80,23 @@ def _not_an_object(kind: Kind, body: object) -> str:
         f"json: cannot unmarshal {found} into Go value of type struct "
         r'{ APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
     )
-    return f"the object provided is unrecognized (must be of type {kind.kind}): couldn't get version/kind; json parse error: {words} ({text[:32].hex()})"
+    of = f"the object provided is unrecognized (must be of type {kind.kind})"
+    return f"{of}: couldn't get version/kind; json parse error: {words} ({text[:32].hex()})"
 
 
 def _other_kind(kind: Kind, name: str, found: str, version: str) -> StatusError:
     group_version = kind.api_version
     if not kind.builtin:
         if version != group_version:
-            return bad_request(
-                f"the API version in the data ({version}) does not match the expected API version ({group_version})"
-            )
+            expected = f"does not match the expected API version ({group_version})"
+            return bad_request(f"the API version in the data ({version}) {expected}")
         return invalid_object(
             replace_fields(kind, kind=found), name, [invalid("kind", found, f"must be {kind.kind}")]
         )
     short = version.rpartition("/")[2]
     internal_name = f"{kind.group.partition('.')[0] or 'core'}.{kind.kind}"
-    return bad_request(
-        f'{found} in version "{short}" cannot be handled as a {kind.kind}: '
-        f"converting ({short}.{found}) to ({internal_name}): unknown conversion"
-    )
+    converted = f"converting ({short}.{found}) to ({internal_name}): unknown conversion"
+    return bad_request(f"{_handled(kind, found, short)}: {converted}")
 
 
 def place(kind: Kind, obj: JSON, namespace: str) -> None:
@@ -268,15 +270,18 @@ def _store(world: World, kind: Kind, current: Entry, obj: JSON, call: Call) -> E
         return current
     if call.dry_run:
         return Entry(obj, current.rv, current.namespace, current.name)
-    if (
-        meta.get("deletionTimestamp")
-        and not meta.get("finalizers")
-        and not meta.get("deletionGracePeriodSeconds")
-    ):
-        if kind.storage != "namespaces" or not (obj.get("spec") or {}).get("finalizers"):
-            saved = Entry(obj, current.rv, current.namespace, current.name, current.creator)
-            return world.erase(kind, _swap(world, kind, current, saved))
+    if _is_done(kind, obj):
+        saved = Entry(obj, current.rv, current.namespace, current.name, current.creator)
+        return world.erase(kind, _swap(world, kind, current, saved))
     return world.save(kind, obj, current.creator)
+
+
+def _is_done(kind: Kind, obj: JSON) -> bool:
+    """Say whether an object that is being deleted has nothing left to wait for."""
+    meta = obj["metadata"]
+    held = kind.storage == "namespaces" and (obj.get("spec") or {}).get("finalizers")
+    waits = meta.get("finalizers") or meta.get("deletionGracePeriodSeconds") or held
+    return bool(meta.get("deletionTimestamp")) and not waits
 
 
 def _swap(world: World, kind: Kind, current: Entry, last: Entry) -> Entry:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from shared.api.quantity import Quantity
@@ -16,6 +17,16 @@ from simulator.core.errors import (
 )
 
 JSON = dict[str, Any]
+
+_MAX_PORT: Final = 65535
+_MAX_INT: Final = 2147483647
+_RESTARTS: Final = ("Always", "OnFailure", "Never")
+_PULLS: Final = ("Always", "IfNotPresent", "Never")
+_DNS: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_NAMED: Final = (
+    (names.subdomain, ("serviceAccountName", "nodeName", "schedulerName", "priorityClassName")),
+    (names.label, ("hostname", "subdomain")),
+)
 
 
 _UPDATE_WORDS: Final = (
@@ -39,29 +50,21 @@ def validate_spec(spec: JSON, field: str) -> list[Cause]:
         causes.append(required(f"{field}.containers"))
     for group in ("containers", "initContainers"):
         for at, container in enumerate(spec.get(group) or ()):
-            causes += _container(
-                container, f"{field}.{group}[{at}]", seen, volumes, init=group == "initContainers"
-            )
-    if spec.get("restartPolicy") not in ("Always", "OnFailure", "Never"):
-        causes.append(
-            unsupported(f"{field}.restartPolicy", spec.get("restartPolicy"), ("Always", "OnFailure", "Never"))
-        )
-    policies = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
-    if spec.get("dnsPolicy") not in policies:
-        causes.append(unsupported(f"{field}.dnsPolicy", spec.get("dnsPolicy"), policies))
+            causes += _container(container, f"{field}.{group}[{at}]", seen, volumes)
+    causes += _one_of(spec, field, "restartPolicy", _RESTARTS)
+    causes += _one_of(spec, field, "dnsPolicy", _DNS)
     causes += names.labels(spec.get("nodeSelector"), f"{field}.nodeSelector")
-    for part in ("serviceAccountName", "nodeName", "schedulerName", "priorityClassName"):
-        if spec.get(part) and (why := names.subdomain(spec[part])):
-            causes.append(invalid(f"{field}.{part}", spec[part], why))
-    for part in ("hostname", "subdomain"):
-        if spec.get(part) and (why := names.label(spec[part])):
-            causes.append(invalid(f"{field}.{part}", spec[part], why))
-    if spec.get("activeDeadlineSeconds") is not None and not 1 <= spec["activeDeadlineSeconds"] < 2**31:
+    for rule, parts in _NAMED:
+        causes += [
+            invalid(f"{field}.{part}", spec[part], why)
+            for part in parts
+            if spec.get(part) and (why := rule(spec[part]))
+        ]
+    deadline = spec.get("activeDeadlineSeconds")
+    if deadline is not None and not 1 <= deadline <= _MAX_INT:
         causes.append(
             invalid(
-                f"{field}.activeDeadlineSeconds",
-                spec["activeDeadlineSeconds"],
-                "must be between 1 and 2147483647, inclusive",
+                f"{field}.activeDeadlineSeconds", deadline, f"must be between 1 and {_MAX_INT}, inclusive"
             )
         )
     if spec["terminationGracePeriodSeconds"] < 0:
@@ -69,7 +72,12 @@ def validate_spec(spec: JSON, field: str) -> list[Cause]:
     return causes + _tolerations(spec.get("tolerations") or (), f"{field}.tolerations")
 
 
-def _volumes(volumes: list[JSON] | tuple[()], field: str, causes: list[Cause]) -> set[str]:
+def _one_of(obj: JSON, field: str, part: str, allowed: tuple[str, ...]) -> list[Cause]:
+    value = obj.get(part)
+    return [] if value in allowed else [unsupported(f"{field}.{part}", value, allowed)]
+
+
+def _volumes(volumes: Sequence[JSON], field: str, causes: list[Cause]) -> set[str]:
     found: set[str] = set()
     for at, volume in enumerate(volumes):
         name = volume.get("name", "")
@@ -88,7 +96,7 @@ def _volumes(volumes: list[JSON] | tuple[()], field: str, causes: list[Cause]) -
     return found
 
 
-def _container(container: JSON, field: str, seen: set[str], volumes: set[str], *, init: bool) -> list[Cause]:
+def _container(container: JSON, field: str, seen: set[str], volumes: set[str]) -> list[Cause]:
     causes: list[Cause] = []
     name = container.get("name", "")
     if not name:
@@ -100,88 +108,88 @@ def _container(container: JSON, field: str, seen: set[str], volumes: set[str], *
     seen.add(name)
     if not container.get("image"):
         causes.append(required(f"{field}.image"))
-    if container["imagePullPolicy"] not in ("Always", "IfNotPresent", "Never"):
-        causes.append(
-            unsupported(
-                f"{field}.imagePullPolicy", container["imagePullPolicy"], ("Always", "IfNotPresent", "Never")
-            )
-        )
-    if init and container.get("restartPolicy") not in (None, "Always", "OnFailure", "Never"):
-        causes.append(
-            unsupported(
-                f"{field}.restartPolicy", container["restartPolicy"], ("Always", "OnFailure", "Never")
-            )
-        )
-    for at, env in enumerate(container.get("env") or ()):
-        if not env.get("name"):
-            causes.append(required(f"{field}.env[{at}].name"))
-    for at, port in enumerate(container.get("ports") or ()):
+    causes += _one_of(container, field, "imagePullPolicy", _PULLS)
+    if "restartPolicy" in container:
+        causes += _one_of(container, field, "restartPolicy", _RESTARTS)
+    causes += [
+        required(f"{field}.env[{at}].name")
+        for at, env in enumerate(container.get("env") or ())
+        if not env.get("name")
+    ]
+    causes += _ports(container.get("ports") or (), f"{field}.ports")
+    causes += _mounts(container.get("volumeMounts") or (), f"{field}.volumeMounts", volumes)
+    resources = container.get("resources") or {}
+    return causes + _amounts(resources, f"{field}.resources") + _balance(resources, f"{field}.resources")
+
+
+def _ports(ports: Sequence[JSON], field: str) -> list[Cause]:
+    causes: list[Cause] = []
+    for at, port in enumerate(ports):
         number = port.get("containerPort")
         if not number:
-            causes.append(required(f"{field}.ports[{at}].containerPort"))
-        elif not 0 < number < 65536:  # noqa: PLR2004
-            causes.append(
-                invalid(
-                    f"{field}.ports[{at}].containerPort", number, "must be between 1 and 65535, inclusive"
-                )
-            )
-    mounts: set[str] = set()
-    for at, mount in enumerate(container.get("volumeMounts") or ()):
-        if not mount.get("name"):
-            causes.append(required(f"{field}.volumeMounts[{at}].name"))
-        elif mount["name"] not in volumes:
-            causes.append(
-                Cause(
-                    "FieldValueNotFound", f'Not found: "{mount["name"]}"', f"{field}.volumeMounts[{at}].name"
-                )
-            )
-        if not mount.get("mountPath"):
-            causes.append(required(f"{field}.volumeMounts[{at}].mountPath"))
-        elif mount["mountPath"] in mounts:
-            causes.append(
-                invalid(f"{field}.volumeMounts[{at}].mountPath", mount["mountPath"], "must be unique")
-            )
-        mounts.add(mount.get("mountPath", ""))
-    return causes + _resources(container.get("resources") or {}, f"{field}.resources")
+            causes.append(required(f"{field}[{at}].containerPort"))
+        elif not 0 < number <= _MAX_PORT:
+            words = f"must be between 1 and {_MAX_PORT}, inclusive"
+            causes.append(invalid(f"{field}[{at}].containerPort", number, words))
+    return causes
 
 
-def _resources(resources: JSON, field: str) -> list[Cause]:
+def _mounts(mounts: Sequence[JSON], field: str, volumes: set[str]) -> list[Cause]:
+    causes: list[Cause] = []
+    paths: set[str] = set()
+    for at, mount in enumerate(mounts):
+        name, path = mount.get("name"), mount.get("mountPath", "")
+        if not name:
+            causes.append(required(f"{field}[{at}].name"))
+        elif name not in volumes:
+            causes.append(Cause("FieldValueNotFound", f'Not found: "{name}"', f"{field}[{at}].name"))
+        if not path:
+            causes.append(required(f"{field}[{at}].mountPath"))
+        elif path in paths:
+            causes.append(invalid(f"{field}[{at}].mountPath", path, "must be unique"))
+        paths.add(path)
+    return causes
+
+
+def _amounts(resources: JSON, field: str) -> list[Cause]:
+    causes: list[Cause] = []
+    pairs = [(part, name) for part in ("limits", "requests") for name in resources.get(part) or ()]
+    for part, name in pairs:
+        amount = Quantity.parse(resources[part][name])
+        if why := names.qualified_name(name):
+            causes.append(invalid(f"{field}.{part}", name, why))
+        elif not _known_resource(name):
+            causes += [
+                invalid(f"{field}.{part}", name, "must be a standard resource type or fully qualified"),
+                invalid(f"{field}.{part}", name, "must be a standard resource for containers"),
+            ]
+        if amount.nanos < 0:
+            words = "must be greater than or equal to 0"
+            causes.append(invalid(f"{field}.{part}[{name}]", str(amount), words))
+        elif _extended(name) and not amount.is_integer():
+            causes.append(invalid(f"{field}.{part}[{name}]", str(amount), "must be an integer"))
+    return causes
+
+
+def _known_resource(name: str) -> bool:
+    return "/" in name or name in ("cpu", "memory", "ephemeral-storage") or name.startswith("hugepages-")
+
+
+def _balance(resources: JSON, field: str) -> list[Cause]:
+    """Check requests against limits."""
     causes: list[Cause] = []
     limits = resources.get("limits") or {}
-    requests = resources.get("requests") or {}
-    for part, amounts in (("limits", limits), ("requests", requests)):
-        for name, text in amounts.items():
-            if why := names.qualified_name(name):
-                causes.append(invalid(f"{field}.{part}", name, why))
-            elif (
-                "/" not in name
-                and name not in ("cpu", "memory", "ephemeral-storage")
-                and not name.startswith("hugepages-")
-            ):
-                causes.append(
-                    invalid(f"{field}.{part}", name, "must be a standard resource type or fully qualified")
-                )
-                causes.append(invalid(f"{field}.{part}", name, "must be a standard resource for containers"))
-            amount = Quantity.parse(text)
-            if amount.nanos < 0:
-                causes.append(
-                    invalid(f"{field}.{part}[{name}]", str(amount), "must be greater than or equal to 0")
-                )
-            elif _extended(name) and not amount.is_integer():
-                causes.append(invalid(f"{field}.{part}[{name}]", str(amount), "must be an integer"))
-    for name, text in requests.items():
+    for name, text in (resources.get("requests") or {}).items():
         limit = limits.get(name)
         if _extended(name):
             if limit is None:
-                causes.append(
-                    required(f"{field}.limits", "Limit must be set for non overcommitable resources")
-                )
+                words = "Limit must be set for non overcommitable resources"
+                causes.append(required(f"{field}.limits", words))
             elif Quantity.parse(limit) != Quantity.parse(text):
                 causes.append(invalid(f"{field}.requests", text, f"must be equal to {name} limit of {limit}"))
         elif limit is not None and Quantity.parse(text) > Quantity.parse(limit):
-            causes.append(
-                invalid(f"{field}.requests", text, f"must be less than or equal to {name} limit of {limit}")
-            )
+            words = f"must be less than or equal to {name} limit of {limit}"
+            causes.append(invalid(f"{field}.requests", text, words))
     return causes
 
 
@@ -192,7 +200,7 @@ def _extended(name: str) -> bool:
     )
 
 
-def _tolerations(tolerations: list[JSON] | tuple[()], field: str) -> list[Cause]:
+def _tolerations(tolerations: Sequence[JSON], field: str) -> list[Cause]:
     causes: list[Cause] = []
     for at, toleration in enumerate(tolerations):
         operator = toleration.get("operator", "Equal")
@@ -201,7 +209,8 @@ def _tolerations(tolerations: list[JSON] | tuple[()], field: str) -> list[Cause]
                 invalid(
                     f"{field}[{at}].operator",
                     operator if "operator" in toleration else "",
-                    'operator must be Exists when `key` is empty, which means "match all values and all keys"',
+                    "operator must be Exists when `key` is empty, which means "
+                    '"match all values and all keys"',
                 )
             )
         if toleration.get("tolerationSeconds") is not None and toleration.get("effect") != "NoExecute":
@@ -224,38 +233,31 @@ def validate_update(new: JSON, old: JSON) -> list[Cause]:
     if after == before:
         return []
     causes: list[Cause] = []
-    gates, old_gates = after.get("schedulingGates", []), before.get("schedulingGates", [])
-    if any(gate not in old_gates for gate in gates):
-        causes.append(
-            forbidden_field(
-                "spec.schedulingGates", "only deletion is allowed, but found new scheduling gate(s)"
-            )
-        )
+    old_gates = before.get("schedulingGates", [])
+    if any(gate not in old_gates for gate in after.get("schedulingGates", [])):
+        words = "only deletion is allowed, but found new scheduling gate(s)"
+        causes.append(forbidden_field("spec.schedulingGates", words))
     tolerations = after.get("tolerations", [])
-    if any(t not in tolerations for t in before.get("tolerations", [])):
-        causes.append(
-            forbidden_field(
-                "spec.tolerations", "existing toleration can not be modified except its tolerationSeconds"
-            )
-        )
+    if any(toleration not in tolerations for toleration in before.get("tolerations", [])):
+        words = "existing toleration can not be modified except its tolerationSeconds"
+        causes.append(forbidden_field("spec.tolerations", words))
     for group in ("containers", "initContainers"):
         if len(after.get(group) or ()) != len(before.get(group) or ()):
-            causes.append(forbidden_field(f"spec.{group}", "pod updates may not add or remove containers"))
-            return causes
-    merged = dict(after)
-    for name in ("activeDeadlineSeconds", "tolerations", "schedulingGates"):
-        merged.pop(name, None)
-        if name in before:
-            merged[name] = before[name]
+            words = "pod updates may not add or remove containers"
+            return [*causes, forbidden_field(f"spec.{group}", words)]
+    if _without_what_may_change(after, before) != before:
+        causes.append(forbidden_field("spec", _UPDATE_WORDS))
+    return causes
+
+
+def _without_what_may_change(after: JSON, before: JSON) -> JSON:
+    """Return the new spec with the old values of all that an update may change."""
+    gated = ("nodeSelector", "affinity") if before.get("schedulingGates") else ()
+    free = ("activeDeadlineSeconds", "tolerations", "schedulingGates", *gated)
+    merged = {name: value for name, value in after.items() if name not in free}
+    merged |= {name: before[name] for name in free if name in before}
     for group in ("containers", "initContainers"):
         if group in after:
             pairs = zip(after[group], before[group], strict=True)
-            merged[group] = [a | {"image": b.get("image", "")} for a, b in pairs]
-    if old_gates:  # a gated pod may be narrowed to fewer nodes
-        for name in ("nodeSelector", "affinity"):
-            merged.pop(name, None)
-            if name in before:
-                merged[name] = before[name]
-    if merged != before:
-        causes.append(forbidden_field("spec", _UPDATE_WORDS))
-    return causes
+            merged[group] = [one | {"image": held.get("image", "")} for one, held in pairs]
+    return merged

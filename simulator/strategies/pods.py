@@ -20,6 +20,10 @@ _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 _NOT_READY: Final = "node.kubernetes.io/not-ready"
 
 
+_GIVEN: Final = (
+    "the {} value of {} ({}) must not be provided in pod spec; priority admission controller computed {} "
+    "from the given PriorityClass name"
+)
 _UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 
 
@@ -49,10 +53,7 @@ def default_spec(spec: JSON) -> None:
 def _default_container(container: JSON, *, host: bool) -> None:
     container.setdefault("terminationMessagePath", "/dev/termination-log")
     container.setdefault("terminationMessagePolicy", "File")
-    if "imagePullPolicy" not in container:
-        image = container.get("image", "").rpartition("/")[2].partition("@")
-        latest = not image[1] and image[0].partition(":")[2] in ("", "latest")
-        container["imagePullPolicy"] = "Always" if latest else "IfNotPresent"
+    container.setdefault("imagePullPolicy", _pull_policy(container.get("image", "")))
     resources = container.setdefault("resources", {})
     if limits := resources.get("limits"):
         resources["requests"] = limits | resources.get("requests", {})
@@ -69,6 +70,11 @@ def _default_container(container: JSON, *, host: bool) -> None:
     for hook in container.get("lifecycle", {}).values():
         if isinstance(hook, dict) and "httpGet" in hook:
             _default_http(hook["httpGet"])
+
+
+def _pull_policy(image: str) -> str:
+    name, digest, _ = image.rpartition("/")[2].partition("@")
+    return "Always" if not digest and name.partition(":")[2] in ("", "latest") else "IfNotPresent"
 
 
 def _default_probe(probe: JSON) -> None:
@@ -154,11 +160,9 @@ def _priority(pod: JSON, spec: JSON, lookup: Lookup) -> None:
     value = found.get("value", 0) if found else 0
     policy = (found or {}).get("preemptionPolicy", "PreemptLowerPriority")
     if spec.get("priority") not in (None, value):
-        words = f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; priority admission controller computed {value} from the given PriorityClass name"
-        raise _denied(pod, words)
+        raise _denied(pod, _GIVEN.format("integer", "priority", spec["priority"], value))
     if spec.get("preemptionPolicy") not in (None, policy):
-        words = f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec; priority admission controller computed {policy} from the given PriorityClass name"
-        raise _denied(pod, words)
+        raise _denied(pod, _GIVEN.format("string", "PreemptionPolicy", spec["preemptionPolicy"], policy))
     spec["priority"] = value
     spec["preemptionPolicy"] = policy
 

@@ -23,11 +23,8 @@ def only_status(new: JSON, old: JSON) -> None:
     new.update({k: v for k, v in old.items() if k not in ("kind", "apiVersion", "metadata", "status")})
 
 
-def _no_status(obj: JSON) -> None:
-    obj.pop("status", None)
-
-
 def first_generation(obj: JSON) -> None:
+    """Begin with generation 1 and an empty status."""
     obj["metadata"]["generation"] = 1
     obj["status"] = {}
 

@@ -3,7 +3,7 @@
 ``python -m simulator.types.generate`` reads the sources of the Go modules k8s.io/api, k8s.io/apimachinery and
 k8s.io/apiextensions-apiserver (``go mod download`` brings them) and keeps facts only: for every struct that a
 served kind reaches, its JSON fields, each as ``type|protobuf number|flags``. Types are Go's, with the package
-before the name; flags are ``omitempty``, ``omitzero``, ``merge``, ``merge=<key>``, ``retain``, ``keys=<a+b>``,
+before the name; flags are ``omitempty``, ``omitzero``, ``merge``, ``merge=<key>``, ``retain``, ``keys=a+b``,
 ``set``, ``atomic`` and ``inline``. The published OpenAPI document lacks half of that.
 """
 
@@ -146,13 +146,11 @@ class _Types:
                 return prefix + self.resolve(package, type_[len(prefix) :])
         if type_.startswith("map["):
             return "map[string]" + self.resolve(package, type_.partition("]")[2])
-        if type_ in _SPECIAL:
-            return _SPECIAL[type_]
         alias, dot, name = type_.rpartition(".")
         owner = self.packages[package].imports.get(alias, "") if dot else package
         full = f"{owner}.{name}"
-        if full in _SPECIAL:
-            return _SPECIAL[full]
+        if special := _SPECIAL.get(type_) or _SPECIAL.get(full):
+            return special
         if owner and name in self.packages[owner].structs:
             return full
         if owner and name in self.packages[owner].named:

@@ -61,6 +61,12 @@ def group_versions(registry: Registry) -> dict[str, list[str]]:
     return groups
 
 
+def paths(registry: Registry) -> list[str]:
+    """Return the roots of all groups and versions."""
+    named = [f"/apis/{g}/{v}" for g, versions in group_versions(registry).items() if g for v in versions]
+    return ["/api", "/api/v1", "/apis", *named]
+
+
 def api_versions(host: str) -> JSON:
     """Return the body of ``/api``."""
     addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": host}]
@@ -102,7 +108,7 @@ def _subresources(kind: Kind) -> list[tuple[str, str, str, str, tuple[str, ...]]
 
 
 def resource_list(registry: Registry, group: str, version: str) -> JSON | None:
-    """Return the body of ``/api/v1`` or ``/apis/<group>/<version>``, or None when there is no such version."""
+    """Return the body of ``/api/v1`` or ``/apis/<group>/<version>``; None when it is not served."""
     resources: list[JSON] = []
     for kind in _kinds(registry, group, version):
         entry: JSON = {

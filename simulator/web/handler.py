@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import orjson
@@ -19,7 +20,9 @@ from simulator.core.patching import patch
 from simulator.core.world import Call, World
 from simulator.core.write import create, update
 from simulator.logs import PodLogs
-from simulator.web import content, discovery, openapi
+from simulator.web import content, discovery
+from simulator.web.answers import json_answer, no_page, warning_headers
+from simulator.web.documents import Documents
 from simulator.web.logs import pod_log
 from simulator.web.paths import Target, resolve
 from simulator.web.streams import stream
@@ -29,6 +32,8 @@ JSON = dict[str, Any]
 
 _TRUE: Final = ("true", "1", "")
 MAX_BODY: Final = 3 * 1024 * 1024
+
+Verb = Callable[[web.BaseRequest, Target], Awaitable[web.StreamResponse]]
 
 
 class Handler:
@@ -43,7 +48,18 @@ class Handler:
         self.logs = logs
         self._ids = ids
         self._settle = settle
-        self._openapi = openapi.Documents(world.registry)
+        self._documents = Documents(world.registry)
+        self._verbs: dict[tuple[str, str], Verb] = {
+            ("GET", "collection"): self._collection,
+            ("HEAD", "collection"): self._collection,
+            ("POST", "collection"): self._create,
+            ("DELETE", "collection"): self._delete_collection,
+            ("GET", "object"): self._get,
+            ("HEAD", "object"): self._get,
+            ("PUT", "object"): self._update,
+            ("PATCH", "object"): self._patch,
+            ("DELETE", "object"): self._delete,
+        }
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request; a refusal becomes its Status."""
@@ -54,7 +70,7 @@ class Handler:
 
     def _status(self, error: StatusError) -> web.Response:
         headers = {"Retry-After": "1"} if error.code in (429, 504) else None
-        return _json(orjson.dumps(error.body), error.code, headers)
+        return json_answer(orjson.dumps(error.body), error.code, headers)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         path = request.path
@@ -63,83 +79,25 @@ class Handler:
             return await self._resource(request, target)
         if request.method == "POST" and (found := discovery.review_kind(path)):
             body = await self._body(request)
-            return _json(orjson.dumps(subresources.review(*found, body)), 201)
+            return json_answer(orjson.dumps(subresources.review(*found, body)), 201)
         if request.method not in ("GET", "HEAD"):
-            return _no_page()
-        return self._document(request, path)
-
-    def _document(self, request: web.BaseRequest, path: str) -> web.Response:
-        registry = self.world.registry
-        clean = path.rstrip("/") or "/"
-        if clean in ("/healthz", "/livez", "/readyz") or clean.startswith(
-            ("/livez/", "/readyz/", "/healthz/")
-        ):
-            return web.Response(text="ok")
-        if clean == "/version":
-            return _json(orjson.dumps(discovery.VERSION))
-        if clean.startswith("/openapi/"):
-            return self._openapi.answer(clean) or _no_page()
-        accept = request.headers.get("Accept", "")
-        if clean in ("/api", "/apis") and "as=APIGroupDiscoveryList" in accept and "v=v2" in accept:
-            media = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-            body = orjson.dumps(discovery.aggregated(registry, core=clean == "/api"))
-            return web.Response(body=body, headers={"Content-Type": media, "Vary": "Accept"})
-        parts = clean.strip("/").split("/")
-        found: JSON | None = None
-        if clean == "/":
-            versions = discovery.group_versions(registry)
-            found = {
-                "paths": [
-                    "/api",
-                    "/api/v1",
-                    "/apis",
-                    *(f"/apis/{g}/{v}" for g, vs in versions.items() if g for v in vs),
-                ]
-            }
-        elif clean == "/api":
-            found = discovery.api_versions(request.host)
-        elif clean == "/apis":
-            found = discovery.api_groups(registry)
-        elif parts[0] == "api" and len(parts) == 2:
-            found = discovery.resource_list(registry, "", parts[1])
-        elif parts[0] == "apis" and len(parts) == 2:
-            found = discovery.api_group(registry, parts[1])
-        elif parts[0] == "apis" and len(parts) == 3:
-            found = discovery.resource_list(registry, parts[1], parts[2])
-        if found is None:
-            builtin = len(parts) > 2 and any(
-                k.builtin and k.group == ("" if parts[0] == "api" else parts[1]) for k in registry.all()
-            )
-            if builtin:
-                raise no_resource()
-            return _no_page()
-        body, media = content.write(content.accepted(accept), orjson.dumps(found))
-        return _json(body, media=media)
+            return no_page()
+        return self._documents.answer(request)
 
     async def _resource(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
         method = request.method
         if target.subresource and not (target.kind.status and target.subresource == "status"):
             return await self._subresource(request, target)
-        if not target.name:
-            if method in ("GET", "HEAD"):
-                return await self._collection(request, target)
-            if method == "POST":
-                return await self._create(request, target)
-            if method == "DELETE":
-                return await self._delete_collection(request, target)
+        verb = self._verbs.get((method, "object" if target.name else "collection"))
+        if verb is None or (method == "DELETE" and target.subresource):
             raise method_not_allowed()
-        if method in ("GET", "HEAD"):
-            entry = read.get(self.world, target.kind, target.namespace or "", target.name)
-            return self._object(request, target.kind, entry)
-        if method == "PUT":
-            return await self._update(request, target)
-        if method == "PATCH":
-            return await self._patch(request, target)
-        if method == "DELETE" and not target.subresource:
-            return await self._delete(request, target)
-        raise method_not_allowed()
+        return await verb(request, target)
 
     # Reads
+
+    async def _get(self, request: web.BaseRequest, target: Target) -> web.Response:
+        entry = read.get(self.world, target.kind, target.namespace or "", target.name)
+        return self._object(request, target.kind, entry)
 
     def _object(
         self, request: web.BaseRequest, kind: Kind, entry: Entry, code: int = 200, call: Call | None = None
@@ -156,7 +114,7 @@ class Handler:
         else:
             body = read.object_bytes(kind, entry)
         written, media = content.write(form, body)
-        return _json(written, code, _warnings(call), media)
+        return json_answer(written, code, warning_headers(call), media)
 
     async def _collection(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
         kind, query = target.kind, request.query
@@ -184,7 +142,7 @@ class Handler:
         else:
             body = read.list_bytes(kind, result)
         written, media = content.write(form, body)
-        return _json(written, media=media)
+        return json_answer(written, media=media)
 
     # Writes
 
@@ -271,7 +229,7 @@ class Handler:
         self._settle()
         if isinstance(result, Entry):
             return self._object(request, target.kind, result, 200, call)
-        return _json(orjson.dumps(result), headers=_warnings(call))
+        return json_answer(orjson.dumps(result), headers=warning_headers(call))
 
     async def _delete_collection(self, request: web.BaseRequest, target: Target) -> web.Response:
         kind = target.kind
@@ -289,7 +247,7 @@ class Handler:
                 if error.code != 404:
                     raise
         self._settle()
-        return _json(read.list_bytes(kind, result))
+        return json_answer(read.list_bytes(kind, result))
 
     # Subresources
 
@@ -305,7 +263,7 @@ class Handler:
             verb = subresources.bind if sub == "binding" else subresources.evict
             result = await self.hooks.run(verb(self.world, kind, namespace, name, body, self._call(request)))
             self._settle()
-            return _json(orjson.dumps(result), 201)
+            return json_answer(orjson.dumps(result), 201)
         if sub == "scale" and kind.scale:
             return await self._scale(request, target)
         if sub == "finalize" and kind.qualified == "namespaces" and method == "PUT":
@@ -319,7 +277,7 @@ class Handler:
         kind, name, namespace = target.kind, target.name, target.namespace or ""
         entry = read.get(self.world, kind, namespace, name)
         if request.method == "GET":
-            return _json(orjson.dumps(subresources.scale_of(kind, entry.obj)))
+            return json_answer(orjson.dumps(subresources.scale_of(kind, entry.obj)))
         if request.method not in ("PUT", "PATCH"):
             raise method_not_allowed()
         wanted = subresources.scale_of(kind, entry.obj)
@@ -333,7 +291,7 @@ class Handler:
             subresources.rescale(self.world, kind, namespace, name, wanted, self._call(request))
         )
         self._settle()
-        return _json(orjson.dumps(scale))
+        return json_answer(orjson.dumps(scale))
 
     def _seconds(self) -> float:
         return self.clock.now().timestamp()
@@ -341,26 +299,3 @@ class Handler:
 
 def _media(request: web.BaseRequest) -> str:
     return request.content_type if "Content-Type" in request.headers else ""
-
-
-def _no_page() -> web.Response:
-    return web.Response(status=404, text="404 page not found\n")
-
-
-def _warnings(call: Call | None) -> dict[str, str] | None:
-    if call is None or not call.warnings:
-        return None
-    return {"Warning": ", ".join(f'299 - "{_quoted(text)}"' for text in call.warnings)}
-
-
-def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
-
-
-def _json(
-    body: bytes, code: int = 200, headers: dict[str, str] | None = None, media: str = "application/json"
-) -> web.Response:
-    made = {"Content-Type": media}
-    if headers:
-        made |= headers
-    return web.Response(body=body, status=code, headers=made)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import base64
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
+
+import orjson
 
 from simulator.core.errors import bad_request
 from simulator.types import Field, Structs
@@ -109,31 +111,26 @@ def _message(structs: Structs, name: str, data: bytes) -> JSON:
 
 
 def _value(structs: Structs, type_: str, value: Any) -> Any:
-    match type_:
-        case "string":
-            return value.decode()
-        case "int32" | "int64":
-            return value - (1 << 64) if value >= 1 << 63 else value
-        case "bool":
-            return bool(value)
-        case "float64":
-            return value
-        case "bytes":
-            return base64.b64encode(value).decode()
-        case "quantity":
-            return dict(_fields(value)).get(1, b"").decode()
-        case "time" | "microtime":
-            return _time(value, micro=type_ == "microtime")
-        case "intorstring":
-            parts = dict(_fields(value))
-            return parts.get(3, b"").decode() if parts.get(1) else parts.get(2, 0)
-        case "any":
-            import orjson
+    reader = _READERS.get(type_)
+    return reader(value) if reader is not None else _message(structs, type_, value)
 
-            raw = dict(_fields(value)).get(1)
-            return orjson.loads(raw) if raw else None
-        case _:
-            return _message(structs, type_, value)
+
+def _integer(value: int) -> int:
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def _quantity(value: bytes) -> str:
+    return str(dict(_fields(value)).get(1, b"").decode())
+
+
+def _int_or_string(value: bytes) -> int | str:
+    parts = dict(_fields(value))
+    return str(parts.get(3, b"").decode()) if parts.get(1) else int(parts.get(2, 0))
+
+
+def _raw(value: bytes) -> Any:
+    found = dict(_fields(value)).get(1)
+    return orjson.loads(found) if found else None
 
 
 def _time(value: bytes, *, micro: bool) -> str | None:
@@ -144,3 +141,22 @@ def _time(value: bytes, *, micro: bool) -> str | None:
     if micro:
         return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{parts.get(2, 0) // 1000:06d}Z"
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _bytes(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+_READERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "string": bytes.decode,
+    "int32": _integer,
+    "int64": _integer,
+    "bool": bool,
+    "float64": float,
+    "bytes": _bytes,
+    "quantity": _quantity,
+    "time": lambda value: _time(value, micro=False),
+    "microtime": lambda value: _time(value, micro=True),
+    "intorstring": _int_or_string,
+    "any": _raw,
+}

@@ -43,7 +43,8 @@ class Webhooks:
             service = call.client.get("service") or {}
             return HookAnswer(
                 None,
-                f"no address for service {service.get('namespace')}/{service.get('name')}: this server reaches webhooks by url only",
+                f"no address for service {service.get('namespace')}/{service.get('name')}: "
+                "this server reaches webhooks by url only",
             )
         if self._session is None:
             self._session = aiohttp.ClientSession()
