@@ -44,6 +44,9 @@ def up(
         Path | None,
         typer.Option(help="Write {gateway, kubeconfig, pid} as JSON here when everything is ready."),
     ] = None,
+    operations_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of /readyz and /metrics of all services; 0: none.")
+    ] = 0,
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], typer.Option(help="Least serious messages shown.")
     ] = "warning",
@@ -59,6 +62,7 @@ def up(
         context=context,
         config=config,
         ready_file=ready_file,
+        operations_port=operations_port,
         log_level=log_level,
     )
     raise typer.Exit(exit_code("pumice up", lambda: _run(options)))

@@ -29,6 +29,8 @@ class Options:
     context: str | None = None
     config: Path | None = None
     ready_file: Path | None = None
+    operations_port: int = 0
+    """Port of /readyz and /metrics of all services; 0: none."""
     log_level: str = "warning"
 
     @property

@@ -27,6 +27,7 @@ from shared.kube.client import connect
 from shared.kube.port import Cluster
 from shared.log.connect import open_log
 from shared.log.port import EventLog
+from shared.process import serve_operations
 from shared.service import Ids, Service
 from shared.settings import CommonSettings, load_settings
 from shared.telemetry.telemetry import Telemetry, from_environment
@@ -68,9 +69,12 @@ async def run_platform(
         stack.push_async_callback(cluster.close)
         await _require_crds(cluster, kubeconfig)
 
+        measured: list[Telemetry] = []
+
         def telemetry(name: str) -> Telemetry:
             made = telemetry_of(name)
             stack.callback(made.shutdown)
+            measured.append(made)
             return made
 
         gateway = build_gateway(
@@ -103,6 +107,9 @@ async def run_platform(
             telemetry=telemetry("scheduler"),
         )
         services: list[Service] = [gateway, admission, controller, scheduler]
+        if options.operations_port:
+            operations = await serve_operations(services, measured, options.host, options.operations_port)
+            stack.push_async_callback(operations.cleanup)
         async with asyncio.TaskGroup() as tasks:
             for service in services:
                 tasks.create_task(service.run())
