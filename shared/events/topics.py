@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from shared.errors import ContractError
 from shared.events import contracts as c
 from shared.log.port import Cleanup, TopicSpec
 
@@ -134,6 +135,9 @@ def state_key(kind: str, namespace: str, name: str) -> bytes:
 
 
 def parse_state_key(key: bytes) -> tuple[str, str, str]:
-    """Return (kind, namespace, name) of a ``cluster-state`` key."""
-    kind, namespace, name = key.decode().split("/", 2)
+    """Return (kind, namespace, name) of a ``cluster-state`` key. Raises ContractError ``bad-key``."""
+    try:
+        kind, namespace, name = key.decode().split("/", 2)
+    except ValueError as error:
+        raise ContractError("bad-key", f"{key!r} is not kind/namespace/name") from error
     return kind, namespace, name

@@ -88,11 +88,11 @@ class Follower:
                 self._health.waits(_PART, "no queue yet: the controller has not started")
 
     def _fold(self, delivery: Delivery) -> None:
-        if delivery.value is None:
-            if delivery.key is not None:
-                self._view.remove(*topics.parse_state_key(delivery.key))
-            return
         try:
+            if delivery.value is None:
+                if delivery.topic == topics.CLUSTER_STATE and delivery.key is not None:
+                    self._view.remove(*topics.parse_state_key(delivery.key))
+                return
             event = decode(delivery).data
         except ContractError as error:
             self._telemetry.log.warning(

@@ -141,6 +141,7 @@ class Follower:
     def _fold(self, delivery: Delivery) -> frozenset[JobKey]:
         try:
             record = read_record(delivery)
+            changed = fold(self.model, record)
         except ContractError:
             # Whoever consumes the topic dead-letters it and says why.
             self._metrics.unreadable.labels(delivery.topic).inc()
@@ -149,7 +150,7 @@ class Follower:
         self._folded += 1
         if self._folded % _PRUNE_EVERY == 0:
             self._prune()
-        return fold(self.model, record)
+        return changed
 
     def _prune(self) -> None:
         keep_for = timedelta(seconds=self._settings.keep_for)

@@ -36,8 +36,8 @@ class Feed:
             return False
         try:
             kind, namespace, name = parse_state_key(delivery.key)
-        except ValueError:
-            self._log.warning("unreadable key on cluster-state", extra={"offset": delivery.offset})
+        except ContractError as error:
+            self._log.warning("unreadable key on cluster-state: %s", error, extra={"offset": delivery.offset})
             return False
         if kind not in _KINDS:
             return False

@@ -156,7 +156,7 @@ class Pool:
                     told[delivery.key] = delivery.value is not None
         await reader.close()
         for key, open_report in told.items():
-            namespace, _, name = key.decode().partition("/")
+            namespace, _, name = key.decode(errors="replace").partition("/")
             gang = self.model.gangs.get((namespace, name))
             if open_report and (gang is None or gang.contract.pool == self.name):
                 self._reporter.remember(namespace, name)
