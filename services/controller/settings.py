@@ -45,3 +45,9 @@ class ControllerSettings(CommonSettings):
         description="Seconds that a gang which never started may hold room with less than its minimum,"
         " e.g. after a crash, before it is taken back; longer than a consumer group needs to rebalance.",
     )
+    report_pause_seconds: float = Field(
+        10.0,
+        ge=0,
+        description="Least time, in seconds, between two texts of a PodGroup's condition with the same"
+        " reason; the numbers in it change with every pod that comes or goes.",
+    )

@@ -31,7 +31,7 @@ from services.controller.core.pods import make_pod
 from services.controller.core.status import Status, read_status
 from shared.api import resources as r
 from shared.api.scheduling import PodGroupPhase
-from shared.errors import AlreadyExists, Conflict, NotFound, Refused
+from shared.errors import AlreadyExists, Conflict, ContractError, NotFound, Refused
 from shared.events import topics
 from shared.events.codec import decode
 from shared.events.consuming import Message
@@ -70,7 +70,11 @@ class Applier:
                 for delivery in await reader.poll(timeout=0.2):
                     if delivery.value is None:
                         continue
-                    event = decode(delivery).data
+                    try:
+                        event = decode(delivery).data
+                    except ContractError as error:
+                        self._hands.telemetry.log.warning("a result cannot be read: %s", error)
+                        continue
                     if isinstance(event, DecisionApplied):
                         self._conclude(event.decision)
         finally:
@@ -241,7 +245,7 @@ class Applier:
         if memory is not None and result.outcome is not DecisionOutcome.REFUSED:
             memory.decision = decision.decision
             memory.decided_generation = decision.gang.generation
-            memory.report = None
+            memory.report = memory.next_report = None
         self._hands.trail.applied(wanted, memory, result, message.envelope.time)
         if result.outcome is not DecisionOutcome.APPLIED:
             self._hands.telemetry.log.info(

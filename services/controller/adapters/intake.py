@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import Final
 
 from services.controller.adapters.jobs import Hands, JobController
@@ -141,7 +140,7 @@ class Intake:
         order = Order(Trigger(action), "CommandIssued", text, command=uid)
         await self._jobs.obey(job_key(namespace, target["name"]), order, target.get("uid") or None)
 
-    async def reports(self, log: EventLog, touch: Callable[[str], None]) -> None:
+    async def reports(self, log: EventLog) -> None:
         """Follow the scheduler's reports until cancelled: the PodGroup says why its gang waits."""
         reader = await log.read([topics.SCHEDULING_REPORTS])
         try:
@@ -155,16 +154,12 @@ class Intake:
                         self._hands.telemetry.log.warning("a report cannot be read: %s", error)
                         continue
                     if isinstance(report, GangReport) and report.job:
-                        self._take_report(report, touch)
+                        self._take_report(report)
         finally:
             await reader.close()
 
-    def _take_report(self, report: GangReport, touch: Callable[[str], None]) -> None:
+    def _take_report(self, report: GangReport) -> None:
         key = job_key(report.gang.namespace, report.job or "")
         found = self._hands.views.job(key)
-        if found is None or found[1] is None or found[1].podgroup != report.gang.name:
-            return
-        memory = self._hands.memories.of(key, found[1].uid)
-        if memory.decided_generation != report.gang.generation:
-            memory.report = report
-            touch(key)
+        if found is not None and found[1] is not None and found[1].podgroup == report.gang.name:
+            self._jobs.take_report(key, found[1], report)

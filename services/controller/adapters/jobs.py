@@ -20,6 +20,7 @@ from services.controller.adapters.views import Views, job_key
 from services.controller.core import checks
 from services.controller.core.gangs import complete_enough, unplaced
 from services.controller.core.jobs import Note, Plan, World, part_bound, plan
+from services.controller.core.lifecycle import FINAL
 from services.controller.core.model import PodView, Wanted, owner_job, read_pod
 from services.controller.core.policies import Order
 from services.controller.core.status import merge_patch, read_status, write_status
@@ -29,7 +30,7 @@ from shared.api import resources as r
 from shared.api.batch import JobReason
 from shared.clock import Clock
 from shared.errors import Refused
-from shared.events.contracts import PodState
+from shared.events.contracts import GangReport, PodState
 from shared.kube.port import JSON, Resource
 from shared.telemetry.spans import hashed_id, job_trace
 from shared.telemetry.telemetry import Telemetry
@@ -90,12 +91,12 @@ class JobController:
 
     def vanished(self, pods: Iterable[PodState]) -> None:
         """Note pods that went while nobody looked, from what was last published about them."""
+        metas = [raw["metadata"] for raw in self._hands.views.store(r.JOBS).values()]
+        owners = {(m["namespace"], names.podgroup_name(m["name"], m["uid"])): m for m in metas}
         for pod in pods:
-            for raw in self._hands.views.store(r.JOBS).values():
-                meta = raw["metadata"]
-                group = names.podgroup_name(meta["name"], meta["uid"])
-                if meta["namespace"] == pod.namespace and pod.gang == group:
-                    self._pod_gone(job_key(meta["namespace"], meta["name"]), meta["uid"], as_view(pod))
+            meta = owners.get((pod.namespace, pod.gang or ""))
+            if meta is not None:
+                self._pod_gone(job_key(meta["namespace"], meta["name"]), meta["uid"], as_view(pod))
 
     def _pod_gone(self, key: str, uid: str, pod: PodView) -> None:
         found = self._hands.views.job(key)
@@ -141,6 +142,7 @@ class JobController:
             hands.telemetry.log.warning("a job whose types are wrong is left alone", extra={"job": key})
             return
         memory = hands.memories.of(key, wanted.uid)
+        memory.wanted = wanted
         lost = dict(memory.lost)
         world = self._world(key, raw, wanted, memory, order)
         world = replace(world, lost=tuple(lost.values()))
@@ -149,7 +151,9 @@ class JobController:
             memory.lost.pop(uid, None)
 
     def _forget(self, key: str) -> None:
-        self._hands.memories.forget(key)
+        memory = self._hands.memories.forget(key)
+        if memory is not None:
+            self._hands.trail.deleted(memory, self._hands.clock.now())
         self._queue.forget(key)
         self._blocked.discard(key)
 
@@ -168,6 +172,8 @@ class JobController:
         self._blocked.discard(key)
         if problem is not None:
             self._blocked.add(key)
+        memory.ended = status.phase in FINAL
+        self._show_report(key, wanted, memory)
         decided_here = memory.decided_generation == status.generation
         world = World(
             wanted=wanted,
@@ -186,6 +192,29 @@ class JobController:
             self._queue.add_after(key, self._settled_at - self._hands.clock.monotonic())
         return replace(world, overdue=self._is_overdue(key, world, memory))
 
+    def take_report(self, key: str, wanted: Wanted, report: GangReport) -> None:
+        """Note why a gang waits; a report whose gang was placed meanwhile is late."""
+        memory = self._hands.memories.of(key, wanted.uid)
+        if memory.decided_generation != report.gang.generation:
+            memory.next_report = report
+            self.touch(key)
+
+    def _show_report(self, key: str, wanted: Wanted, memory: Memory) -> None:
+        """Show the newest report: at once when the reason is another, else now and then (numbers change)."""
+        report = memory.next_report
+        if report is None:
+            return
+        now = self._hands.clock.monotonic()
+        is_news = memory.report is None or memory.report.reason.code != report.reason.code
+        if not is_news and now < memory.report_due:
+            self._queue.add_after(key, memory.report_due - now)
+            return
+        memory.report, memory.next_report = report, None
+        memory.report_due = now + self._hands.settings.report_pause_seconds
+        if is_news:
+            text = f"PodGroup {wanted.podgroup} unschedulable: {report.reason.message}"
+            self._hands.recorder.note(wanted, Note(JobReason.POD_GROUP_PENDING, text, warning=True))
+
     def _is_overdue(self, key: str, world: World, memory: Memory) -> bool:
         """Whether a part of the gang holds room, and no decision has come for too long."""
         if not part_bound(world):
@@ -202,16 +231,30 @@ class JobController:
     async def _carry_out(self, key: str, raw: JSON, world: World, memory: Memory) -> None:
         hands, wanted = self._hands, world.wanted
         todo = plan(world, hands.clock.now())
-        await self._tell_phases(world, todo, memory)
         for note in todo.notes:
             self._note(wanted, memory, note)
-        await self._write_statuses(key, raw, world, todo, memory)
-        if todo.drop_group and world.group is not None:
-            await hands.api.delete(r.PODGROUPS, wanted.namespace, world.group.name, uid=world.group.uid)
-        if todo.make_group is not None:
-            await hands.api.create(r.PODGROUPS, wanted.namespace, todo.make_group)
+        if todo.urgent:
+            await self._tell_phases(world, todo, memory)
+            await self._write_statuses(key, raw, world, todo, memory)
+            await self._keep_group(world, todo, memory)
+        else:
+            await together([self._tell_phases(world, todo, memory), self._keep_group(world, todo, memory)])
+            await self._write_statuses(key, raw, world, todo, memory)
         await self._change_pods(wanted, todo, memory)
         await self._announce(key, wanted, memory)
+
+    async def _keep_group(self, world: World, todo: Plan, memory: Memory) -> None:
+        """Delete the PodGroup of an older generation, make a missing one."""
+        api, namespace = self._hands.api, world.wanted.namespace
+        if todo.drop_group and world.group is not None:
+            await api.delete(r.PODGROUPS, namespace, world.group.name, uid=world.group.uid)
+        if todo.make_group is not None:
+            try:
+                await api.create(r.PODGROUPS, namespace, todo.make_group)
+            except Refused as error:
+                text = f"Failed to create PodGroup, err: {error}"
+                self._note(world.wanted, memory, Note(JobReason.POD_GROUP_ERROR, text, warning=True))
+                raise
 
     async def _tell_phases(self, world: World, todo: Plan, memory: Memory) -> None:
         """Publish changes of phase before they are stored: then none is lost in a crash."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -59,61 +60,71 @@ class KeyedQueue:
         self._workers = workers
         self._on_retry = on_retry
         self._waiting: dict[str, None] = {}
+        """Keys to be handled, in order of arrival; none of them is being handled."""
         self._busy: set[str] = set()
+        self._again: set[str] = set()
+        """Keys being handled that were added meanwhile."""
         self._failures: dict[str, int] = {}
-        self._timers: dict[str, float] = {}
+        self._due: dict[str, float] = {}
+        self._timers: list[tuple[float, str]] = []
+        """A heap of (monotonic time, key); an entry that ``_due`` does not confirm is void."""
         self._wake = asyncio.Event()
         self._jitter = random.Random("controller")  # noqa: S311 - spreads retries, the same on each run
 
     def add(self, key: str) -> None:
         """Have the key handled soon."""
-        self._waiting[key] = None
-        self._wake.set()
+        if key in self._busy:
+            self._again.add(key)
+        else:
+            self._waiting[key] = None
+            self._wake.set()
 
     def add_after(self, key: str, seconds: float) -> None:
         """Have the key handled after ``seconds``, or earlier."""
         due = self._clock.monotonic() + max(seconds, _TICK)
-        if due < self._timers.get(key, float("inf")):
-            self._timers[key] = due
-            self._wake.set()
+        if due < self._due.get(key, float("inf")):
+            self._due[key] = due
+            heapq.heappush(self._timers, (due, key))
+            if self._timers[0] == (due, key):
+                self._wake.set()
 
     def forget(self, key: str) -> None:
         """Drop what waits for a key that is gone."""
-        self._timers.pop(key, None)
+        self._due.pop(key, None)
         self._failures.pop(key, None)
-
-    @property
-    def length(self) -> int:
-        """Keys that wait."""
-        return len(self._waiting)
 
     async def run(self) -> None:
         """Handle keys until cancelled; raise what is our own mistake."""
         async with asyncio.TaskGroup() as group:
             while True:
-                self._due()
-                for key in [k for k in self._waiting if k not in self._busy]:
-                    if len(self._busy) >= self._workers:
-                        break
+                self._ring()
+                while self._waiting and len(self._busy) < self._workers:
+                    key = next(iter(self._waiting))
                     del self._waiting[key]
                     self._busy.add(key)
                     group.create_task(self._work(key))
                 await self._pause()
 
-    def _due(self) -> None:
+    def _ring(self) -> None:
+        """Add the keys whose time has come."""
         now = self._clock.monotonic()
-        for key in [key for key, due in self._timers.items() if due <= now]:
-            del self._timers[key]
-            self._waiting[key] = None
+        while self._timers and (self._timers[0][0] <= now or not self._is_valid(self._timers[0])):
+            timer = heapq.heappop(self._timers)
+            if self._is_valid(timer):
+                del self._due[timer[1]]
+                self.add(timer[1])
+
+    def _is_valid(self, timer: tuple[float, str]) -> bool:
+        return self._due.get(timer[1]) == timer[0]
 
     async def _pause(self) -> None:
         """Wait for the next key or timer."""
         if not self._timers:
             await self._wake.wait()
         else:
-            left = min(self._timers.values()) - self._clock.monotonic()
+            left = max(self._timers[0][0] - self._clock.monotonic(), _TICK)
             waiting = asyncio.ensure_future(self._wake.wait())
-            sleeping = asyncio.ensure_future(self._clock.sleep(max(left, _TICK)))
+            sleeping = asyncio.ensure_future(self._clock.sleep(left))
             try:
                 await asyncio.wait((waiting, sleeping), return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -133,4 +144,7 @@ class KeyedQueue:
             self.add_after(key, pause * self._jitter.uniform(0.5, 1.0))
         finally:
             self._busy.discard(key)
+            if key in self._again:
+                self._again.discard(key)
+                self._waiting[key] = None
             self._wake.set()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from services.controller.core.model import PodView
+from services.controller.core.model import PodView, Wanted
 from shared.events.contracts import Gang, GangReport
 
 
@@ -26,6 +26,11 @@ class Memory:
     noted: set[str] = field(default_factory=set[str])
     """Kubernetes events that were written."""
     report: GangReport | None = None
+    """Why the gang waits, as the PodGroup says it."""
+    next_report: GangReport | None = None
+    """A newer report of the same reason, to be shown later."""
+    report_due: float = 0.0
+    """Monotonic time from which a report of the same reason is shown again."""
     decision: str = ""
     decided_generation: int | None = None
     """The generation that ``decision`` was about."""
@@ -35,6 +40,10 @@ class Memory:
     """Monotonic time at which a status that may wait must be written."""
     partial_since: float | None = None
     """Monotonic time since which a part of the gang holds room."""
+    wanted: Wanted | None = None
+    """The job as it was last seen."""
+    ended: bool = False
+    """Whether its stored phase is a final one."""
     admitted_at: datetime | None = None
     times: dict[str, datetime] = field(default_factory=dict[str, datetime])
     """When a phase was entered last, exactly."""

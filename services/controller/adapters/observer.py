@@ -28,13 +28,13 @@ from shared.api import resources as r
 from shared.api.pods import PodSpec
 from shared.api.podspec import pod_requests
 from shared.clock import Clock
-from shared.errors import ContractError
+from shared.errors import ContractError, Unavailable
 from shared.events import topics
 from shared.events.codec import decode, encode
 from shared.events.contracts import Contract, PodState, Shape
 from shared.events.envelope import Envelope
 from shared.kube.port import Resource
-from shared.log.port import EventLog, Record
+from shared.log.port import Delivery, EventLog, Record
 from shared.telemetry.spans import hashed_id
 
 KINDS: Final = {
@@ -46,6 +46,8 @@ KINDS: Final = {
     r.JOBS: "job",
 }
 _RESOURCES: Final = {kind: resource for resource, kind in KINDS.items()}
+_GLANCE_SECONDS: Final = 0.2
+_RETRY_SECONDS: Final = 0.5
 _ENDED: Final = ("Succeeded", "Failed")
 _SHAPE_FIELDS: Final = (
     "containers",
@@ -112,24 +114,15 @@ class Observer:
         return vanished
 
     async def _read_topic(self) -> list[PodState]:
-        reader = await self._log.read([topics.CLUSTER_STATE])
+        """Take over what the topic says, and return the pods on it which are no more."""
         pods: dict[bytes, PodState] = {}
+        reader = await self._log.read([topics.CLUSTER_STATE])
         try:
-            while True:
-                for delivery in await reader.poll(timeout=0.2):
-                    key = delivery.key or b""
-                    pods.pop(key, None)
-                    if delivery.value is None:
-                        self._published.pop(key, None)
-                        continue
-                    self._published[key] = _digest(delivery.value)
-                    if key.startswith(b"pod/"):
-                        try:
-                            pods[key] = decode(delivery).data  # type: ignore[assignment]
-                        except ContractError:
-                            continue  # of another version: written anew below
-                if await reader.caught_up():
-                    break
+            caught_up = False
+            while not caught_up:
+                for delivery in await reader.poll(timeout=_GLANCE_SECONDS):
+                    self._take_over(delivery, pods)
+                caught_up = await reader.caught_up()
         finally:
             await reader.close()
         for key in self._published:
@@ -138,12 +131,30 @@ class Observer:
                 self.touch(_RESOURCES[kind], namespace, name)
         return [pod for pod in pods.values() if self._views.get(r.PODS, pod.namespace, pod.name) is None]
 
+    def _take_over(self, delivery: Delivery, pods: dict[bytes, PodState]) -> None:
+        key = delivery.key or b""
+        pods.pop(key, None)
+        if delivery.value is None:
+            self._published.pop(key, None)
+            return
+        self._published[key] = _digest(delivery.value)
+        if key.startswith(b"pod/"):
+            try:
+                pod = decode(delivery).data
+            except ContractError:
+                return  # of another version: it is published anew
+            if isinstance(pod, PodState):
+                pods[key] = pod
+
     async def run(self) -> None:
         """Publish marked facts until cancelled."""
         while True:
             await self._wake.wait()
             await self._clock.sleep(self._debounce)
-            await self.flush()
+            try:
+                await self.flush()
+            except Unavailable:
+                await self._clock.sleep(_RETRY_SECONDS)  # what was marked stays marked
 
     async def flush(self) -> None:
         """Publish all marked facts now; returns when they are durable."""

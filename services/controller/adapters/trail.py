@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 
 from services.controller.adapters.memory import Memory
 from services.controller.core.jobs import PhaseChange
 from services.controller.core.lifecycle import FINAL
-from services.controller.core.model import Wanted
+from services.controller.core.model import JSON, Wanted
 from services.controller.core.status import Status
 from shared.api import names
 from shared.api.batch import JobPhase
@@ -33,6 +33,9 @@ class Trail:
             "Jobs that entered a phase.",
             ["phase"],
             registry=registry,
+        )
+        self._jobs: Final = Gauge(
+            "pumice_controller_jobs", "Jobs that exist, by phase.", ["phase"], registry=registry
         )
         self._decisions: Final = Counter(
             "pumice_controller_decisions",
@@ -71,6 +74,31 @@ class Trail:
             times.setdefault("ending", change.at)
         if phase in FINAL:
             self._ended(wanted, times.pop("ending"), change, published)
+
+    def job_seen(self, old: JSON | None, new: JSON | None) -> None:
+        """Count a job's phase as the API server has it."""
+        before, after = _phase(old), _phase(new)
+        if before != after:
+            if before is not None:
+                self._jobs.labels(before).dec()
+            if after is not None:
+                self._jobs.labels(after).inc()
+
+    def deleted(self, memory: Memory, now: datetime) -> None:
+        """A job is gone; one that had not ended ends its trace here."""
+        wanted = memory.wanted
+        if wanted is None or memory.ended:
+            return
+        self._telemetry.emit(
+            job_span(
+                wanted.annotations.get(names.TRACEPARENT, ""),
+                wanted.created_at,
+                now,
+                tracestate=wanted.annotations.get(names.TRACESTATE),
+                attributes={**_attributes(wanted), "pumice.job.phase": "Deleted"},
+                error="the job was deleted before its end",
+            )
+        )
 
     def applied(
         self, wanted: Wanted | None, memory: Memory | None, result: DecisionApplied, decided: datetime
@@ -133,6 +161,12 @@ class Trail:
                 error=error,
             )
         )
+
+
+def _phase(job: JSON | None) -> str | None:
+    if job is None:
+        return None
+    return ((job.get("status") or {}).get("state") or {}).get("phase") or JobPhase.PENDING.value
 
 
 def _bumps(change: PhaseChange) -> bool:

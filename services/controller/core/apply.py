@@ -113,16 +113,23 @@ def conclude(
 
 
 def _void(decision: GangDecided, gang: Gang) -> str:
+    """Return why the decision is about something that is no more; empty: it is not."""
+    if decision.evictions:
+        return "evictions are not carried out by this version"
     if gang.wanted is None or gang.wanted.deleting:
         return "the job is gone"
     if gang.group is None or gang.group.deleting or gang.group.uid != decision.gang.uid:
         return "the podgroup is gone"
-    if gang.status.generation != decision.gang.generation:
-        return f"generation {decision.gang.generation} is over: the job is at {gang.status.generation}"
-    phase = gang.status.phase or JobPhase.PENDING
+    return _outdated(decision, gang.status, gang.group)
+
+
+def _outdated(decision: GangDecided, status: Status, group: GroupView) -> str:
+    if status.generation != decision.gang.generation:
+        return f"generation {decision.gang.generation} is over: the job is at {status.generation}"
+    phase = status.phase or JobPhase.PENDING
     if phase not in LIVE:
         return f"the job is {phase}"
-    if decision.bindings and not (gang.group.admitted or decision.enqueue):
+    if decision.bindings and not (group.admitted or decision.enqueue):
         return "the podgroup is not in the queue any more"
     return ""
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from services.controller.core.model import JSON, Wanted
+from services.controller.core.model import JSON, Priorities, Wanted
+from services.controller.core.shapes import shape_of
 from shared.api import names
 from shared.api.batch import JobAction
 
@@ -24,7 +25,17 @@ def problem(wanted: Wanted, queues: Mapping[tuple[str, str], JSON]) -> str | Non
         return (
             f"spec.minAvailable: {wanted.min_available} is more than the {wanted.replicas} pods of all tasks"
         )
-    return _queue_problem(wanted, queues.get(("", wanted.queue)))
+    return _queue_problem(wanted, queues.get(("", wanted.queue))) or _template_problem(wanted)
+
+
+def _template_problem(wanted: Wanted) -> str | None:
+    """Return what in a template the scheduler could not be told."""
+    for index, task in enumerate(wanted.tasks):
+        try:
+            shape_of(task.spec.template.spec, {}, Priorities())
+        except ValueError as error:
+            return f"spec.tasks[{index}].template: {' '.join(str(error).split())[:300]}"
+    return None
 
 
 def _queue_problem(wanted: Wanted, queue: JSON | None) -> str | None:

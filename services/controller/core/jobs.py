@@ -26,6 +26,8 @@ from shared.events.contracts import GangReport, PodCounts
 _COMMANDS: Final = "pumice.dev/commands"
 """Key of ``controlledResources``: ids of the last commands, so that none is obeyed twice."""
 _COMMANDS_KEPT: Final = 16
+_INVALID: Final = "Invalid"
+"""Reason in the status of a job that cannot be run as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,8 @@ def plan(world: World, now: datetime) -> Plan:
         return Plan(world.status)
     if moving.status.phase is None:
         moving.begin()
+    if not world.problem:
+        moving.unblock()
     order = _order(world, moving.status)
     if order is not None:
         moving.obey(order)
@@ -128,7 +132,8 @@ def _order(world: World, status: Status) -> Order | None:
         return world.order
     if status.phase not in LIVE or world.problem:
         return None
-    seen = happenings(world.wanted, world.pods, world.lost, status.generation)
+    unknown = world.group is not None and world.group.phase is PodGroupPhase.UNKNOWN
+    seen = happenings(world.wanted, world.pods, world.lost, status.generation, group_unknown=unknown)
     return next((order for one in seen if (order := order_for(world.wanted, one)) is not None), None)
 
 
@@ -167,11 +172,18 @@ class _Moving:
             if order.command:
                 self.notes.append(Note(JobReason.COMMAND_ISSUED, str(error), warning=True))
             return
-        self.notes.append(_note(order))
-        self._take(transition, order.reason, order.message)
         if transition.kill is lifecycle.Kill.TARGET:
             self.marked = tuple(pod for pod in self.world.pods if _is_target(pod, order))
+            if not self.marked:
+                return  # what it was about has gone by itself, and is made again anyway
             self.targets |= {pod.name for pod in self.marked}
+        self.notes.append(_note(order))
+        self._take(transition, order.reason, order.message)
+
+    def unblock(self) -> None:
+        """Forget why the job could not be run, once it can."""
+        if self.status.reason == _INVALID and self.status.phase is JobPhase.PENDING:
+            self.status = replace(self.status, reason="", message="")
 
     def settle(self) -> None:
         """Count, and follow the findings until they lead nowhere new."""
@@ -272,7 +284,7 @@ def _carry_out(world: World, moving: _Moving, now: datetime) -> Plan:
 def _blocked(world: World, moving: _Moving) -> Plan:
     """A job that cannot be run stays Pending and says why."""
     text = world.problem or ""
-    status = replace(moving.status, reason="Invalid", message=text)
+    status = replace(moving.status, reason=_INVALID, message=text)
     notes = [*moving.notes, Note(JobReason.POD_GROUP_ERROR, text, warning=True)]
     told = world.status.message == text
     return Plan(status, tuple(moving.changes), notes=() if told else tuple(notes))

@@ -1,7 +1,9 @@
 """What a job's policies order when something happens to its pods.
 
 As in Volcano: the task's own policies come first, then the job's; the first that matches decides. A policy
-matches an event by name or by ``*``, or a failed pod by the exit code of its first container.
+matches an event by name or by ``*``, or a failed pod by the exit code of its first container. (``*`` does
+not match Unknown here: a gang is Unknown whenever a member is missing, also while an order is making it
+whole, and what happened to that member has been matched already.)
 
 Events are found by looking at what is there, not at what changed, so that none is missed while the
 controller is down: a pod of the present generation that has failed *is* the event, until the order it
@@ -54,7 +56,12 @@ class Order:
 
 
 def happenings(
-    wanted: Wanted, pods: Sequence[PodView], lost: Sequence[PodView], generation: int
+    wanted: Wanted,
+    pods: Sequence[PodView],
+    lost: Sequence[PodView],
+    generation: int,
+    *,
+    group_unknown: bool = False,
 ) -> Iterator[Happening]:
     """Yield what has happened to the pods of this generation, evictions first."""
     for pod in lost:
@@ -70,6 +77,8 @@ def happenings(
             yield Happening(JobEvent.TASK_COMPLETED, task.name)
         elif sum(pod.restarts for pod in own if not pod.finished) >= task.max_retry:
             yield Happening(JobEvent.TASK_FAILED, task.name)
+    if group_unknown:
+        yield Happening(JobEvent.UNKNOWN)
 
 
 def order_for(wanted: Wanted, happening: Happening) -> Order | None:
@@ -91,7 +100,9 @@ def _policies(wanted: Wanted, task: str) -> Iterable[LifecyclePolicy]:
 
 
 def _matches(policy: LifecyclePolicy, happening: Happening) -> bool:
-    if happening.event in policy.triggers or JobEvent.ANY in policy.triggers:
+    if happening.event in policy.triggers:
+        return True
+    if JobEvent.ANY in policy.triggers and happening.event is not JobEvent.UNKNOWN:
         return True
     return policy.exit_code is not None and policy.exit_code == happening.exit_code
 
@@ -104,4 +115,6 @@ def _because(happening: Happening) -> str:
         return f"pod {happening.pod} was deleted"
     if happening.event is JobEvent.TASK_COMPLETED:
         return f"all pods of task {happening.task} succeeded"
+    if happening.event is JobEvent.UNKNOWN:
+        return "the gang has lost members"
     return f"containers of task {happening.task} were restarted too often"

@@ -1,0 +1,163 @@
+"""Facts on ``cluster-state``: trimmed, only when changed, in order, ended by tombstones."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from services.controller.adapters.observer import Shapes
+from services.controller.core import facts
+from services.controller.core.model import Priorities
+from shared.api import resources as r
+from shared.events import topics
+from tests.unit.controller.conftest import job
+
+pytestmark = pytest.mark.looptime
+
+
+def node(name="n1", **spec) -> dict:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"zone": "a"}},
+        "spec": spec,
+        "status": {
+            "allocatable": {"cpu": "64", "memory": "1Gi", "nvidia.com/gpu": "8", "pods": "110"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+
+async def test_a_node_is_told_in_base_units_and_again_only_when_something_that_matters_changes(world):
+    async with world() as w:
+        body = w.cluster.put(r.NODES, node(taints=[{"key": "t", "effect": "NoSchedule"}]))
+        fact = await w.until(lambda: _fact(w, "node//n1"))
+        assert fact.allocatable == {"cpu": 64000, "memory": 2**30, "nvidia.com/gpu": 8, "pods": 110}
+        assert (fact.ready, fact.pool, fact.taints[0].key) == (True, "default", "t")
+        count = len(await w.events(topics.CLUSTER_STATE))
+        heartbeat = {**body["status"], "images": ["much"]}
+        w.cluster.set_status(r.NODES, w.cluster.one(r.NODES, "n1"), heartbeat)
+        await asyncio.sleep(1)
+        assert len(await w.events(topics.CLUSTER_STATE)) == count
+        lost = {**body["status"], "conditions": [{"type": "Ready", "status": "Unknown"}]}
+        w.cluster.set_status(r.NODES, w.cluster.one(r.NODES, "n1"), lost)
+
+        async def not_ready():
+            return not (await w.state())["node//n1"].ready
+
+        await w.until(not_ready)
+        w.cluster.remove(r.NODES, None, "n1")
+
+        async def gone():
+            return "node//n1" not in await w.state()
+
+        await w.until(gone)
+
+
+async def test_a_pod_of_somebody_else_takes_room(world):
+    async with world() as w:
+        container = {"name": "c", "resources": {"requests": {"cpu": "500m"}}}
+        body = {"metadata": {"name": "other"}, "spec": {"nodeName": "n1", "containers": [container]}}
+        w.cluster.put(r.PODS, body, "kube-system")
+        fact = await w.until(lambda: _fact(w, "pod/kube-system/other"))
+        assert (fact.ours, fact.gang, fact.node, fact.shape.requests) == (False, None, "n1", {"cpu": 500})
+
+
+async def test_a_pods_facts_come_in_order_and_end_with_a_tombstone(world):
+    async with world() as w:
+        await w.admit(job())
+        await w.run_gang()
+        await asyncio.sleep(1)
+        w.cluster.end_pods()
+        await w.until(lambda: w.phase() == "Completed")
+        await asyncio.sleep(1)
+        reader = await w.log.read([topics.CLUSTER_STATE])
+        found = []
+        while not await reader.caught_up():
+            found += await reader.poll(timeout=0.01)
+        from shared.events.codec import decode
+
+        own = [d for d in found if d.key == b"pod/default/train-worker-0"]
+        phases = [decode(d).data.phase if d.value else None for d in own]
+        assert phases == ["Pending", "Running", "Succeeded", None]
+
+
+async def test_a_burst_of_changes_is_told_once(world):
+    async with world(observe_delay_seconds=0.1) as w:
+        w.cluster.put(r.NODES, node())
+        await w.until(lambda: _fact(w, "node//n1"))
+        count = len(await w.events(topics.CLUSTER_STATE))
+        for number in range(20):
+            labels = {"metadata": {"labels": {"number": str(number)}}}
+            w.cluster.change(r.NODES, None, "n1", labels)
+        await asyncio.sleep(1)
+        assert len(await w.events(topics.CLUSTER_STATE)) - count == 1
+        assert (await w.state())["node//n1"].labels["number"] == "19"
+
+
+async def test_the_podgroups_fact_holds_the_gang_as_long_as_the_job_wants_pods(world):
+    async with world() as w:
+        await w.admit(job())
+        gang = (await w.ready())[0].gang
+        fact = await w.until(lambda: _fact(w, f"podgroup/default/{gang.name}"))
+        assert fact.gang == gang
+        await w.run_gang()
+        w.cluster.end_pods()
+        await w.until(lambda: w.phase() == "Completed")
+
+        async def without_gang():
+            return (await w.state())[f"podgroup/default/{gang.name}"].gang is None
+
+        await w.until(without_gang)
+
+
+async def test_a_jobs_fact_tells_its_state_and_its_requests(world):
+    async with world() as w:
+        await w.admit(job())
+        await w.run_gang()
+
+        async def running():
+            fact = (await w.state()).get("job/default/train")
+            return fact if fact and fact.phase == "Running" else None
+
+        fact = await w.until(running)
+        assert fact.requests == {"cpu": 8000, "nvidia.com/gpu": 32}
+        assert (fact.replicas, fact.pods.running, fact.submission, fact.submitted_by) == (
+            4,
+            4,
+            "sub-1",
+            "alice",
+        )
+
+
+def test_pods_of_one_template_share_a_shape_and_others_do_not():
+    shapes = Shapes()
+    one = {
+        "metadata": {"name": "a"},
+        "spec": {"containers": [{"name": "x", "image": "1", "resources": {"requests": {"cpu": 1}}}]},
+    }
+    two = {
+        "metadata": {"name": "b"},
+        "spec": {
+            "nodeName": "n",
+            "containers": [{"name": "y", "image": "2", "resources": {"requests": {"cpu": 1}}}],
+        },
+    }
+    three = {"metadata": {"name": "c"}, "spec": {"containers": [{"resources": {"requests": {"cpu": 2}}}]}}
+    assert shapes.of(one, Priorities()) is shapes.of(two, Priorities())
+    assert shapes.of(three, Priorities()) != shapes.of(one, Priorities())
+
+
+def test_a_queues_fact_keeps_no_limit_apart_from_a_limit_of_zero():
+    queue = {
+        "metadata": {"name": "q", "uid": "u", "creationTimestamp": "2026-03-01T12:00:00Z"},
+        "spec": {"capability": {"nvidia.com/gpu": 0}, "guarantee": {"resource": {"cpu": "1"}}},
+    }
+    fact = facts.queue_state(queue)
+    assert fact.capability == {"nvidia.com/gpu": 0}
+    assert (fact.deserved, fact.guarantee, fact.parent, fact.weight) == (None, {"cpu": 1000}, "root", 1)
+
+
+async def _fact(w, key):
+    return (await w.state()).get(key)
