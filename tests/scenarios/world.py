@@ -242,26 +242,30 @@ class World:
             pod = self.books.pods.get((gang.namespace, name))
             assert pod is None or pod.generation != gang.generation or pod.node is None, decision
 
-    def charges(self) -> dict[tuple[str, str], list[tuple[str, dict[str, int]]]]:
-        """By (pod's namespace, name) once: node and requests of bound pods and pods in flight."""
-        found: dict[tuple[str, str], list[tuple[str, dict[str, int]]]] = {}
-        for key, pod in self.books.pods.items():
+    def charges(self) -> list[tuple[str, str | None, dict[str, int]]]:
+        """Node, queue and requests of each bound pod and each pod in flight."""
+        found: list[tuple[str, str | None, dict[str, int]]] = []
+        for pod in self.books.pods.values():
             if pod.node is not None and pod.phase not in ("Succeeded", "Failed"):
-                found.setdefault(key, []).append((pod.node, {**pod.shape.requests, "pods": 1}))
-        for decision in self.books.flying.values():
-            for name, task, node, _ in decision.rows:
-                shape = self.books.shapes[decision.number][task]
-                found.setdefault((decision.namespace, name), []).append((node, {**shape.requests, "pods": 1}))
+                found.append((pod.node, pod.queue or None, {**pod.shape.requests, "pods": 1}))
+        for number, decision in self.books.flying.items():
+            for _, task, node, _ in decision.rows:
+                requests = self.books.shapes[number][task].requests
+                found.append((node, self.books.queue_of[number], {**requests, "pods": 1}))
         return found
+
+    def used(self) -> dict[str, dict[str, int]]:
+        """What is used on each node, by resource."""
+        used: dict[str, dict[str, int]] = {}
+        for node, _, amounts in self.charges():
+            row = used.setdefault(node, {})
+            for name, amount in amounts.items():
+                row[name] = row.get(name, 0) + amount
+        return used
 
     def check_room(self, touched: set[str]) -> None:
         """Invariant 2: a node that was given a pod holds no more than it has, in any resource."""
-        used: dict[str, dict[str, int]] = {}
-        for charges in self.charges().values():
-            for node, amounts in charges:
-                row = used.setdefault(node, {})
-                for name, amount in amounts.items():
-                    row[name] = row.get(name, 0) + amount
+        used = self.used()
         for node in touched:
             there = self.books.nodes[node].allocatable
             for name, amount in used[node].items():
@@ -274,11 +278,10 @@ class World:
         took = {"pods"} | {name for row in decision.rows for name in shapes[row[1]].requests}
         for level in self._levels(gang.queue):
             held: dict[str, int] = {}
-            for (namespace, name), charges in self.charges().items():
-                if level in self._levels(self._queue_of(namespace, name)):
-                    for _, amounts in charges:
-                        for resource, amount in amounts.items():
-                            held[resource] = held.get(resource, 0) + amount
+            for _, queue, amounts in self.charges():
+                if level in self._levels(queue):
+                    for resource, amount in amounts.items():
+                        held[resource] = held.get(resource, 0) + amount
             state = self.books.queues.get(level)
             for resource, limit in ((state.capability or {}) if state else {}).items():
                 assert resource not in took or held.get(resource, 0) <= limit, (level, held)
@@ -293,12 +296,3 @@ class World:
     def _parent(self, queue: str) -> str | None:
         state = self.books.queues.get(queue)
         return state.parent if state and state.parent in self.books.queues else None
-
-    def _queue_of(self, namespace: str, pod: str) -> str | None:
-        there = self.books.pods.get((namespace, pod))
-        if there is not None:
-            return there.queue or None
-        for gang in self.books.gangs.values():
-            if gang.namespace == namespace and any(pod == m.pod for task in gang.tasks for m in task.members):
-                return gang.queue
-        return None

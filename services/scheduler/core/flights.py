@@ -49,8 +49,11 @@ class InFlight:
         flight.pods[name] = (slot, shape)
 
     def land(self, key: tuple[str, str], name: str, generation: int) -> Landed | None:
-        """Take a pod out of its flight because the state shows it; it counts until ``release``."""
-        for flight in self._by_gang.get(key, {}).values():
+        """Take a pod out of its flight because the state shows it; it counts until ``release``.
+
+        Of several flights (a gang of that name was deleted and came again) it is the latest.
+        """
+        for flight in reversed(self._by_gang.get(key, {}).values()):
             if flight.decision.generation == generation and name in flight.pods:
                 slot, shape = flight.pods.pop(name)
                 self.close(flight)

@@ -93,11 +93,12 @@ class Model:
         ended = state.phase in ENDED
         shape = self.shapes.intern(state.shape)
         gang = None if state.gang is None else (state.namespace, state.gang)
+        old = self.pods.get(key)
+        seen_there = old is not None and old.uid == state.uid and old.slot >= 0
         landed = None
-        if gang is not None and (ended or state.node is not None):
+        if gang is not None and state.node is not None and not seen_there:
             landed = self.flights.land(gang, state.name, state.generation)
         slot = -1 if ended or state.node is None else self.nodes.hold(state.node)
-        old = self.pods.get(key)
         pod = Pod(
             state.uid,
             shape,
@@ -121,10 +122,6 @@ class Model:
         old = self.pods.pop((namespace, name), None)
         if old is None:
             return
-        if old.gang is not None:
-            landed = self.flights.land(old.gang, name, old.generation)
-            if landed is not None:
-                self.flights.release(*landed)
         self._swap(None, old, None)
         if old.gang is not None:
             self._unlink(old.gang, name)

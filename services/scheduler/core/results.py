@@ -2,7 +2,7 @@
 
 A pod in flight counts on its node and in its queue until
 
-- the state shows it bound (or ended) in that generation: the pod itself counts from then on;
+- the state shows it on a node, in that generation: the pod itself counts from then on, until it ends;
 - the decision's result refuses it, or says that this pod was not bound;
 - its result says bound, and the pod is not seen within the policy's patience (it ended meanwhile);
 - no result comes within that patience: the decision is sent again, which is harmless, or given up when
