@@ -126,10 +126,16 @@ class Observer:
         finally:
             await reader.close()
         for key in self._published:
-            kind, namespace, name = topics.parse_state_key(key)
-            if kind in _RESOURCES:
-                self.touch(_RESOURCES[kind], namespace, name)
+            self._touch_key(key)
         return [pod for pod in pods.values() if self._views.get(r.PODS, pod.namespace, pod.name) is None]
+
+    def _touch_key(self, key: bytes) -> None:
+        try:
+            kind, namespace, name = topics.parse_state_key(key)
+        except ContractError:
+            return  # not ours
+        if kind in _RESOURCES:
+            self.touch(_RESOURCES[kind], namespace, name)
 
     def _take_over(self, delivery: Delivery, pods: dict[bytes, PodState]) -> None:
         key = delivery.key or b""
