@@ -244,10 +244,11 @@ class World:
 
     def charges(self) -> list[tuple[str, str | None, dict[str, int]]]:
         """Node, queue and requests of each bound pod and each pod in flight."""
-        found: list[tuple[str, str | None, dict[str, int]]] = []
-        for pod in self.books.pods.values():
-            if pod.node is not None and pod.phase not in ("Succeeded", "Failed"):
-                found.append((pod.node, pod.queue or None, {**pod.shape.requests, "pods": 1}))
+        found: list[tuple[str, str | None, dict[str, int]]] = [
+            (pod.node, pod.queue or None, {**pod.shape.requests, "pods": 1})
+            for pod in self.books.pods.values()
+            if pod.node is not None and pod.phase not in ("Succeeded", "Failed")
+        ]
         for number, decision in self.books.flying.items():
             for _, task, node, _ in decision.rows:
                 requests = self.books.shapes[number][task].requests

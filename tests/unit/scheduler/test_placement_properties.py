@@ -257,9 +257,14 @@ def test_an_attempt_that_raises_leaves_nothing() -> None:
     model = Model()
     model.apply_node(c.NodeState(name="n1", allocatable={"cpu": 4000, "pods": 9}))
     shape = model.shapes.intern(c.Shape(requests={"cpu": 1000}))
-    with pytest.raises(ZeroDivisionError), Plan(model).attempt() as trial:
-        assert trial.place(shape, 3)
-        _ = 1 / 0
+
+    def fail_half_way() -> None:
+        with Plan(model).attempt() as trial:
+            assert trial.place(shape, 3)
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        fail_half_way()
     assert model.index(shape).total == 4
 
 
