@@ -40,7 +40,7 @@ def _modes(*path: str) -> Cell:
         "ReadWriteMany": "RWX",
         "ReadWriteOncePod": "RWOP",
     }
-    return lambda obj, _now: ",".join(short.get(mode, mode) for mode in at(obj, *path) or ())
+    return lambda obj, _now: ",".join(str(short.get(mode, mode)) for mode in at(obj, *path) or ())
 
 
 def _job_duration(obj: JSON, now: float) -> str:

@@ -27,7 +27,9 @@ def collect(world: World, call: Call, budget: int = 200) -> Steps[bool]:
                 budget -= 1
                 yield from _orphaned(world, key, call)
         else:
-            budget -= yield from _suspect(world, world.suspects.popleft(), call)
+            key = next(iter(world.suspects))
+            del world.suspects[key]
+            budget -= yield from _suspect(world, key, call)
     return bool(world.gone or world.suspects)
 
 
@@ -144,20 +146,31 @@ def _foreground(world: World, kind: Kind, entry: Entry, call: Call) -> Steps[int
 def _empty(world: World, kind: Kind, entry: Entry, call: Call) -> Steps[int]:
     """Delete everything in a namespace that is going; let it go when it is empty."""
     done = 1
-    left = 0
+    if entry.name not in world.swept:
+        done += yield from _sweep(world, entry.name, call)
+    left = any(collection.spaces.get(entry.name) for collection in world.store.collections())
+    current = world.store.collection("namespaces").get("", entry.name)
+    if not left and current is not None:
+        finalize_namespace(world, kind, current)
+    return done
+
+
+def _sweep(world: World, namespace: str, call: Call) -> Steps[int]:
+    """Delete what is in a namespace, once: nothing new comes while it goes."""
+    done = 0
+    refused = False
     for collection in world.store.collections():
-        content_kind = world.registry.stored(collection.resource)
-        if content_kind is None or not content_kind.namespaced:
+        kind = world.registry.stored(collection.resource)
+        if kind is None or not kind.namespaced:
             continue
-        for content in list(collection.entries(entry.name)):
+        for content in list(collection.entries(namespace)):
+            done += 1
             if not content.obj["metadata"].get("deletionTimestamp"):
-                done += 1
-                yield from _delete(world, content_kind, content, "Background", call)
-            left += collection.get(content.namespace, content.name) is not None
-    if not left:
-        current = world.store.collection("namespaces").get("", entry.name)
-        if current is not None:
-            finalize_namespace(world, kind, current)
+                yield from _delete(world, kind, content, "Background", call)
+            left = collection.get(content.namespace, content.name)
+            refused = refused or (left is not None and not left.obj["metadata"].get("deletionTimestamp"))
+    if not refused:
+        world.swept.add(namespace)
     return done
 
 

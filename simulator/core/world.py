@@ -66,7 +66,8 @@ class World:
         self.store = Store(history)
         self.terminating: set[str] = set()
         self.gone: deque[str] = deque()
-        self.suspects: deque[tuple[str, str, str]] = deque()
+        self.suspects: dict[tuple[str, str, str], None] = {}  # in order, each once
+        self.swept: set[str] = set()
         self.defined: Callable[[JSON], list[Kind]] = lambda _crd: []
 
     def find(self, resource: str, namespace: str, name: str) -> JSON | None:
@@ -84,15 +85,15 @@ class World:
         meta = entry.obj["metadata"]
         key = (kind.storage, entry.namespace, entry.name)
         if any(reference["uid"] not in self.store.uids for reference in meta.get("ownerReferences") or ()):
-            self.suspects.append(key)
+            self.suspects[key] = None
         if meta.get("deletionTimestamp"):
             if FOREGROUND in (finalizers := meta.get("finalizers") or ()) or ORPHAN in finalizers:
-                self.suspects.append(key)
+                self.suspects[key] = None
             if kind.storage == "namespaces":
                 self.terminating.add(entry.name)
-                self.suspects.append(key)
+                self.suspects[key] = None
             if kind.storage == CRDS:
-                self.suspects.append(key)
+                self.suspects[key] = None
         if kind.storage == CRDS:
             self._serve(entry.obj)
         return entry
@@ -106,17 +107,18 @@ class World:
         for reference in entry.obj["metadata"].get("ownerReferences") or ():
             owner = self.store.uids.get(reference["uid"])
             if owner is not None and self._waits(owner):
-                self.suspects.append(owner)
+                self.suspects[owner] = None
         if entry.namespace in self.terminating:
-            self.suspects.append(("namespaces", "", entry.namespace))
+            self.suspects["namespaces", "", entry.namespace] = None
         if kind.storage == "namespaces":
             self.terminating.discard(entry.name)
+            self.swept.discard(entry.name)
         if kind.storage == CRDS:
             self._drop(entry.obj)
         elif not kind.builtin:
             crd = self.find(CRDS, "", kind.qualified)
             if crd is not None and crd["metadata"].get("deletionTimestamp"):
-                self.suspects.append((CRDS, "", kind.qualified))
+                self.suspects[CRDS, "", kind.qualified] = None
         return last
 
     def _waits(self, owner: tuple[str, str, str]) -> bool:

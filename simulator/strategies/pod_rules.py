@@ -103,11 +103,11 @@ def _container(container: JSON, field: str, seen: set[str], volumes: set[str]) -
         causes.append(required(f"{field}.name"))
     elif why := names.label(name):
         causes.append(invalid(f"{field}.name", name, why))
-    elif name in seen:
-        causes.append(duplicate(f"{field}.name", name))
-    seen.add(name)
     if not container.get("image"):
         causes.append(required(f"{field}.image"))
+    if name in seen:
+        causes.append(duplicate(f"{field}.name", name))
+    seen.add(name)
     causes += _one_of(container, field, "imagePullPolicy", _PULLS)
     if "restartPolicy" in container:
         causes += _one_of(container, field, "restartPolicy", _RESTARTS)

@@ -17,14 +17,19 @@ JSON = dict[str, Any]
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
-_NOT_READY: Final = "node.kubernetes.io/not-ready"
-
-
+_TOLERATIONS: Final[tuple[JSON, ...]] = tuple(  # shared by all pods: what is stored never changes
+    {
+        "key": f"node.kubernetes.io/{key}",
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": 300,
+    }
+    for key in ("not-ready", "unreachable")
+)
 _GIVEN: Final = (
     "the {} value of {} ({}) must not be provided in pod spec; priority admission controller computed {} "
     "from the given PriorityClass name"
 )
-_UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 
 
 def default_spec(spec: JSON) -> None:
@@ -132,11 +137,7 @@ def admit(pod: JSON, lookup: Lookup) -> None:
     spec = pod["spec"]
     _priority(pod, spec, lookup)
     tolerations = spec.get("tolerations", [])
-    added = [
-        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
-        for key in (_NOT_READY, _UNREACHABLE)
-        if not any(_tolerates(t, key) for t in tolerations)
-    ]
+    added = [one for one in _TOLERATIONS if not any(_tolerates(held, one["key"]) for held in tolerations)]
     if added:
         spec["tolerations"] = [*tolerations, *added]
 
@@ -174,10 +175,11 @@ def _denied(pod: JSON, why: str) -> StatusError:
 
 def prepare_create(pod: JSON) -> None:
     """Set what a new pod's status is."""
-    pod["status"] = {"phase": "Pending", "qosClass": quality(pod["spec"])}
+    status: JSON = {"phase": "Pending", "qosClass": quality(pod["spec"])}
+    pod["status"] = status
     pod["metadata"]["generation"] = 1
     if pod["spec"].get("schedulingGates"):
-        pod["status"]["conditions"] = [
+        status["conditions"] = [
             {
                 "type": "PodScheduled",
                 "status": "False",

@@ -35,7 +35,8 @@ class Field:
 
 def _field(text: str) -> Field:
     type_, number, flags = text.split("|")
-    options = dict(flag.partition("=")[::2] for flag in flags.split(",") if flag)
+    parts = [flag.partition("=") for flag in flags.split(",") if flag]
+    options = {name: value for name, _, value in parts}
     return Field(
         type_,
         int(number),

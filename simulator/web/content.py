@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 import orjson
@@ -52,7 +51,7 @@ def accepted(header: str) -> Form:
         return Form()
     for part in header.split(","):
         media, *parameters = (piece.strip() for piece in part.split(";"))
-        options: Mapping[str, str] = dict(p.partition("=")[::2] for p in parameters)
+        options = {name: value for name, _, value in (part.partition("=") for part in parameters)}
         if media not in ("application/json", "*/*", "application/*", *_YAML):
             continue
         as_kind = options.get("as")
