@@ -227,10 +227,12 @@ class ShapeIndex:
         nodes = self._nodes
         if nodes.over.item(slot) or not self.shape.rules.allowed.item(slot):
             return 0
-        allocatable, used = nodes.allocatable, nodes.used
+        allocatable, used = nodes.allocatable_rows, nodes.used_rows
         fits = min(
-            (allocatable.item(column, slot) - used.item(column, slot)) // amount
-            for column, amount in self.shape.amounts
+            [
+                (allocatable[column][slot] - used[column][slot]) // amount
+                for column, amount in self.shape.amounts
+            ]
         )
         return max(fits, 0)
 
@@ -247,10 +249,10 @@ class ShapeIndex:
 
     def _score_of(self, slot: int) -> float:
         """The same operations in the same order as ``_scores``: equal to the last bit."""
-        allocatable, used = self._nodes.allocatable, self._nodes.used
+        allocatable, used = self._nodes.allocatable_rows, self._nodes.used_rows
         packed = 0.0
         for column, amount, weight in self._weighed:
-            packed += weight * ((used.item(column, slot) + amount) / allocatable.item(column, slot))
+            packed += weight * ((used[column][slot] + amount) / allocatable[column][slot])
         score = packed / self._weight_sum * self._scale
         if self._plain:
             return score

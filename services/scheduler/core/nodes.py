@@ -66,6 +66,10 @@ class Nodes:
         self._unsorted: list[str] = []
         self._by_name: SlotArray = np.zeros(0, np.intp)
         self._columns: dict[str, LabelColumn] = {}
+        self.allocatable_rows: list[memoryview] = []
+        self.used_rows: list[memoryview] = []
+        """The same memory as the arrays, by resource: single numbers are read and set three times as fast."""
+        self._view()
         self._totals: dict[int, int] = {}
         self._totals_of = -1
 
@@ -166,7 +170,7 @@ class Nodes:
         """Charge ``counts[i]`` pods to ``slots[i]``; the slots are distinct and have the room."""
         if len(slots) <= _SMALL:
             for column, amount in amounts:
-                row = self.used[column]
+                row = self.used_rows[column]
                 for slot, count in zip(slots, counts, strict=True):
                     row[slot] += amount * count
         else:
@@ -292,12 +296,18 @@ class Nodes:
             self.allocatable = np.pad(self.allocatable, pad)
             self.used = np.pad(self.used, pad)
             self.releasing = np.pad(self.releasing, pad)
+            self._view()
+
+    def _view(self) -> None:
+        self.allocatable_rows = [memoryview(row) for row in self.allocatable]
+        self.used_rows = [memoryview(row) for row in self.used]
 
     def _grow(self, size: int) -> None:
         extra = size - self.exists.size
         self.allocatable = np.pad(self.allocatable, ((0, 0), (0, extra)))
         self.used = np.pad(self.used, ((0, 0), (0, extra)))
         self.releasing = np.pad(self.releasing, ((0, 0), (0, extra)))
+        self._view()
         self.exists = np.pad(self.exists, (0, extra))
         self.mine = np.pad(self.mine, (0, extra))
         self.ready = np.pad(self.ready, (0, extra))
