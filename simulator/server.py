@@ -19,7 +19,6 @@ from simulator.core import collector, custom
 from simulator.core.kinds import Registry
 from simulator.core.world import Call, World
 from simulator.core.write import create
-from simulator.logs import PodLogs
 from simulator.strategies import crds as crd_strategy
 from simulator.web.handler import MAX_BODY, Handler
 from simulator.web.webhooks import Webhooks
@@ -41,7 +40,6 @@ class Simulator:
         history: int = 20_000,
     ) -> None:
         self.clock = clock
-        self.logs = PodLogs()
         self.world = World(Registry(KINDS), history)
         self.world.defined = lambda crd: custom.kinds(crd, _metadata)
         self._ids = lambda: _dashed(ids())
@@ -82,7 +80,7 @@ class Simulator:
 
     async def start(self) -> None:
         """Listen. Raises StartupError when the port is taken."""
-        handler = Handler(self.world, self.clock, self._ids, self.logs, self._hooks, self._settle)
+        handler = Handler(self.world, self.clock, self._ids, self._hooks, self._settle)
         server = web.Server(handler, request_factory=_request)
         self._runner = web.ServerRunner(server, shutdown_timeout=0.1)
         await self._runner.setup()

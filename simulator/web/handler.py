@@ -19,7 +19,6 @@ from simulator.core.kinds import Kind
 from simulator.core.patching import patch
 from simulator.core.world import Call, World
 from simulator.core.write import create, update
-from simulator.logs import PodLogs
 from simulator.web import content, discovery
 from simulator.web.answers import json_answer, no_page, warning_headers
 from simulator.web.documents import Documents
@@ -39,13 +38,10 @@ Verb = Callable[[web.BaseRequest, Target], Awaitable[web.StreamResponse]]
 class Handler:
     """Answers requests. ``settle`` is called after every write, so that what follows from it is done soon."""
 
-    def __init__(
-        self, world: World, clock: Clock, ids: Any, logs: PodLogs, hooks: Webhooks, settle: Any
-    ) -> None:
+    def __init__(self, world: World, clock: Clock, ids: Any, hooks: Webhooks, settle: Any) -> None:
         self.world = world
         self.clock = clock
         self.hooks = hooks
-        self.logs = logs
         self._ids = ids
         self._settle = settle
         self._documents = Documents(world.registry)
@@ -257,7 +253,7 @@ class Handler:
         pods = kind.qualified == "pods"
         if pods and sub == "log" and method == "GET":
             pod = read.get(self.world, kind, namespace, name).obj
-            return await pod_log(request, pod, self.logs, self.clock, self.world)
+            return await pod_log(request, pod, self.clock, self.world)
         if pods and sub in ("binding", "eviction") and method == "POST":
             body = await self._body(request)
             verb = subresources.bind if sub == "binding" else subresources.evict
