@@ -140,7 +140,10 @@ def _beginnings(record: JobRecord) -> list[datetime]:
 
 
 def current(model: Model, record: JobRecord) -> Incarnation:
-    """Return the incarnation that the name means: what exists, else what was last heard of."""
+    """Return the incarnation that the name means: what exists, else what was last heard of.
+
+    A submission that was refused means nothing while another one of the name is on its way.
+    """
     if record.state is not None:
         return of_life(model, record, record.lives[record.state.uid])
     options = [of_life(model, record, life) for life in record.lives.values()]
@@ -152,7 +155,8 @@ def current(model: Model, record: JobRecord) -> Incarnation:
     ]
     if not options:  # only a command was heard of
         return Incarnation(record, None, None)
-    return max(options, key=_last_heard)
+    coming = any(option.life is None and not option.rejected for option in options)
+    return max((option for option in options if not (coming and option.rejected)), key=_last_heard)
 
 
 def _last_heard(option: Incarnation) -> tuple[datetime, str]:

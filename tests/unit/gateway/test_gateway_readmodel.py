@@ -206,6 +206,16 @@ def test_a_second_submission_of_a_name_in_use_does_not_hide_the_job_that_exists(
     assert mine.rejected
 
 
+def test_a_refused_submission_does_not_hide_one_of_the_same_name_that_is_about_to_be_created(folded) -> None:
+    first, second = Story(), Story(submission="s-2", base=0.2)
+    first.submitted()
+    first.admitted()
+    second.submitted()
+    second.rejected(0.1, "exists")
+    model = folded([*first.said, *second.said])
+    assert current(model, model.jobs["default", "train"]).phase == "Admitted"
+
+
 def test_a_name_used_again_shows_the_new_job_and_only_its_history(folded) -> None:
     first, second = Story().finished(), Story(uid="u-2", submission="s-2", base=100).born()
     first.gone(20)
