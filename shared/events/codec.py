@@ -167,6 +167,7 @@ def _from_attributes(
 
 def _event_class(kind: str, topic: str) -> type[Contract]:
     event = EVENTS.get(kind)
+    home = topics.TOPICS.get(topic)
     if event is None:
         family = _VERSION.sub("", kind)
         known = [name for name in EVENTS if _VERSION.sub("", name) == family]
@@ -174,8 +175,8 @@ def _event_class(kind: str, topic: str) -> type[Contract]:
             raise ContractError(
                 "unknown-contract-version", f"{kind} is unknown here; known: {', '.join(known)}"
             )
-        raise ContractError("unknown-event-type", f"{kind} is no event of ours")
-    home = topics.TOPICS.get(topic)
+        taken = ", ".join(one.TYPE for one in home.events) if home is not None else "none"
+        raise ContractError("unknown-event-type", f"{kind} is no event of ours; {topic} takes {taken}")
     if home is not None and event not in home.events:
         raise ContractError("wrong-topic", f"{kind} does not belong on {topic}")
     return event
