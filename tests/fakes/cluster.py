@@ -7,6 +7,7 @@ references, graceful deletion of bound pods) and plays the kubelets when told to
 from __future__ import annotations
 
 import asyncio
+import bisect
 import copy
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -52,16 +53,15 @@ class FakeCluster:
     async def watch(
         self, resource, namespace=None, *, resource_version, labels="", fields=""
     ) -> AsyncIterator[WatchEvent]:
-        position = int(resource_version)
+        history = self.history.setdefault(resource, [])
+        index = bisect.bisect_right(history, int(resource_version), key=lambda entry: entry[0])
         while True:
-            for version, event in self.history.get(resource, []):
-                if version > position:
-                    position = version
-                    yield WatchEvent(event.type, copy.deepcopy(event.object))
+            while index < len(history):
+                event = history[index][1]
+                index += 1
+                yield WatchEvent(event.type, copy.deepcopy(event.object))
             async with self._changed:
-                await self._changed.wait_for(
-                    lambda p=position: any(v > p for v, _ in self.history.get(resource, [])[-1:])
-                )
+                await self._changed.wait_for(lambda i=index: i < len(history))
 
     async def create(self, resource: Resource, namespace: str | None, body: JSON) -> JSON:
         name = body["metadata"]["name"]

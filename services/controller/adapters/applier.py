@@ -28,7 +28,7 @@ from services.controller.core.apply import (
 )
 from services.controller.core.model import Wanted, owner_job, read_pod
 from services.controller.core.pods import make_pod
-from services.controller.core.status import Status, read_status
+from services.controller.core.status import Status
 from shared.api import resources as r
 from shared.api.scheduling import PodGroupPhase
 from shared.errors import AlreadyExists, Conflict, ContractError, NotFound, Refused
@@ -114,12 +114,11 @@ class Applier:
 
     def _gang(self, key: str, decision: GangDecided) -> Gang:
         views = self._hands.views
-        found = views.job(key)
-        raw, wanted = found or (None, None)
-        if raw is None or wanted is None or wanted.podgroup != decision.gang.name:
+        entry = views.job(key)
+        if entry is None or entry.wanted is None or entry.wanted.podgroup != decision.gang.name:
             return Gang(None, Status(), None, {})
-        pods = {pod.name: pod for pod in views.pods(wanted)}
-        return Gang(wanted, read_status(raw), views.group(wanted), pods)
+        pods = {pod.name: pod for pod in views.pods(entry.wanted)}
+        return Gang(entry.wanted, entry.status, views.group(entry.wanted), pods)
 
     async def _apply(self, decision: GangDecided, gang: Gang) -> Conclusion:
         verdict = examine(decision, gang)

@@ -113,10 +113,10 @@ class Intake:
 
     async def _scale(self, event: CommandJob) -> None:
         key = job_key(event.namespace, event.name)
-        found = self._hands.views.job(key)
-        if found is None or found[1] is None or (event.uid and found[1].uid != event.uid):
+        wanted = self._hands.views.wanted(key)
+        if wanted is None or (event.uid and wanted.uid != event.uid):
             return
-        patch = scaled(found[1], event.replicas)
+        patch = scaled(wanted, event.replicas)
         if not patch:
             return
         try:
@@ -160,6 +160,6 @@ class Intake:
 
     def _take_report(self, report: GangReport) -> None:
         key = job_key(report.gang.namespace, report.job or "")
-        found = self._hands.views.job(key)
-        if found is not None and found[1] is not None and found[1].podgroup == report.gang.name:
-            self._jobs.take_report(key, found[1], report)
+        wanted = self._hands.views.wanted(key)
+        if wanted is not None and wanted.podgroup == report.gang.name:
+            self._jobs.take_report(key, wanted, report)

@@ -23,7 +23,7 @@ from services.controller.core.jobs import Note, Plan, World, part_bound, plan
 from services.controller.core.lifecycle import FINAL
 from services.controller.core.model import PodView, Wanted, owner_job, read_pod
 from services.controller.core.policies import Order
-from services.controller.core.status import merge_patch, read_status, write_status
+from services.controller.core.status import Status, merge_patch, write_status
 from services.controller.settings import ControllerSettings
 from shared.api import names
 from shared.api import resources as r
@@ -99,8 +99,8 @@ class JobController:
                 self._pod_gone(job_key(meta["namespace"], meta["name"]), meta["uid"], as_view(pod))
 
     def _pod_gone(self, key: str, uid: str, pod: PodView) -> None:
-        found = self._hands.views.job(key)
-        if found is None or found[0]["metadata"]["uid"] != uid:
+        entry = self._hands.views.job(key)
+        if entry is None or entry.uid != uid:
             return
         memory = self._hands.memories.of(key, uid)
         if pod.uid in memory.ours:
@@ -118,8 +118,8 @@ class JobController:
     async def obey(self, key: str, order: Order, uid: str | None) -> bool:
         """Carry a command out; False when there is no such job."""
         async with self._hands.locks(key):
-            found = self._hands.views.job(key)
-            if found is None or (uid is not None and found[0]["metadata"]["uid"] != uid):
+            entry = self._hands.views.job(key)
+            if entry is None or (uid is not None and entry.uid != uid):
                 return False
             await self._sync(key, order)
         return True
@@ -130,23 +130,23 @@ class JobController:
 
     async def _sync(self, key: str, order: Order | None) -> None:
         hands = self._hands
-        found = hands.views.job(key)
-        if found is None:
+        entry = hands.views.job(key)
+        if entry is None:
             self._forget(key)
             return
-        if found[1] is not None and not found[1].deleting and _has_no_trace(found[1]):
-            await self._begin_trace(found[1])
-            found = hands.views.job(key) or found
-        raw, wanted = found
+        if entry.wanted is not None and not entry.wanted.deleting and _has_no_trace(entry.wanted):
+            await self._begin_trace(entry.wanted)
+            entry = hands.views.job(key) or entry
+        wanted = entry.wanted
         if wanted is None:
             hands.telemetry.log.warning("a job whose types are wrong is left alone", extra={"job": key})
             return
         memory = hands.memories.of(key, wanted.uid)
         memory.wanted = wanted
         lost = dict(memory.lost)
-        world = self._world(key, raw, wanted, memory, order)
+        world = self._world(key, wanted, entry.status, memory, order)
         world = replace(world, lost=tuple(lost.values()))
-        await self._carry_out(key, raw, world, memory)
+        await self._carry_out(key, entry.raw, world, memory)
         for uid in lost:
             memory.lost.pop(uid, None)
 
@@ -165,9 +165,9 @@ class JobController:
         body = {"metadata": {"uid": wanted.uid, "annotations": annotations}}
         await self._hands.api.patch(r.JOBS, wanted.namespace, wanted.name, body)
 
-    def _world(self, key: str, raw: JSON, wanted: Wanted, memory: Memory, order: Order | None) -> World:
+    def _world(self, key: str, wanted: Wanted, status: Status, memory: Memory, order: Order | None) -> World:
         views = self._hands.views
-        status, group = read_status(raw), views.group(wanted)
+        group = views.group(wanted)
         problem = checks.problem(wanted, views.store(r.QUEUES)) if group is None else None
         self._blocked.discard(key)
         if problem is not None:

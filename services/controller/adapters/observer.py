@@ -18,11 +18,10 @@ from prometheus_client import CollectorRegistry, Counter
 from pydantic import ValidationError
 
 from services.controller.adapters.publisher import SOURCE
-from services.controller.adapters.views import Views
+from services.controller.adapters.views import Views, job_key
 from services.controller.core import facts
 from services.controller.core.model import JSON, PodView, Priorities
 from services.controller.core.shapes import shape_of
-from services.controller.core.status import read_status
 from shared.api import names
 from shared.api import resources as r
 from shared.api.pods import PodSpec
@@ -247,14 +246,14 @@ class Observer:
         return facts.podgroup_state(raw, own, raw["metadata"].get("annotations") or {})
 
     def _job(self, raw: JSON) -> Contract | None:
-        found = self._views.job(f"{raw['metadata']['namespace']}/{raw['metadata']['name']}")
-        if found is None or found[1] is None:
+        entry = self._views.job(job_key(raw["metadata"]["namespace"], raw["metadata"]["name"]))
+        if entry is None or entry.wanted is None:
             return None
         total: dict[str, int] = {}
-        for task in found[1].tasks:
+        for task in entry.wanted.tasks:
             for name, amount in pod_requests(task.spec.template.spec).items():
                 total[name] = total.get(name, 0) + amount * task.replicas
-        return facts.job_state(found[1], read_status(raw), dict(sorted(total.items())))
+        return facts.job_state(entry.wanted, entry.status, dict(sorted(total.items())))
 
     _MAKERS: Final[dict[Resource, Callable[[Observer, JSON], Contract | None]]] = {
         r.NODES: _node,

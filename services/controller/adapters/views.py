@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from pydantic import ValidationError
 
@@ -38,6 +38,19 @@ def job_key(namespace: str, name: str) -> str:
     return f"{namespace}/{name}"
 
 
+class JobEntry(NamedTuple):
+    """A job as it is, as read (None: its types are wrong), and its status."""
+
+    raw: JSON
+    wanted: Wanted | None
+    status: Status
+
+    @property
+    def uid(self) -> str:
+        """The job's UID."""
+        return str(self.raw["metadata"]["uid"])
+
+
 class Views:
     """What exists, from the informers' stores; reads cost no request."""
 
@@ -55,7 +68,7 @@ class Views:
             )
             for resource in WATCHED
         }
-        self._jobs: dict[str, tuple[str, Wanted | None]] = {}
+        self._jobs: dict[str, JobEntry] = {}
         self._gangs: dict[str, tuple[tuple[object, ...], Gang | None]] = {}
         self._priorities: Priorities | None = None
 
@@ -89,23 +102,27 @@ class Views:
         """Return one object."""
         return self._informers[resource].store.get((namespace, name))
 
-    def job(self, key: str) -> tuple[JSON, Wanted | None] | None:
-        """Return a job as it is and as read; the second is None when its types are wrong."""
+    def job(self, key: str) -> JobEntry | None:
+        """Return a job as it is and as read."""
         namespace, _, name = key.partition("/")
         raw = self.get(r.JOBS, namespace, name)
         if raw is None:
             self._jobs.pop(key, None)
             self._gangs.pop(key, None)
             return None
-        version = raw["metadata"]["resourceVersion"]
-        cached = self._jobs.get(key)
-        if cached is None or cached[0] != version:
+        entry = self._jobs.get(key)
+        if entry is None or entry.raw is not raw:
             try:
                 wanted = read_job(raw)
             except (ValidationError, ValueError):
                 wanted = None
-            cached = self._jobs[key] = (version, wanted)
-        return raw, cached[1]
+            entry = self._jobs[key] = JobEntry(raw, wanted, read_status(raw))
+        return entry
+
+    def wanted(self, key: str) -> Wanted | None:
+        """Return a job as read; None when it is gone or its types are wrong."""
+        entry = self.job(key)
+        return entry and entry.wanted
 
     def group(self, wanted: Wanted) -> GroupView | None:
         """Return a job's PodGroup."""
@@ -120,14 +137,13 @@ class Views:
 
     def gang(self, key: str) -> Gang | None:
         """Return a job's gang as it is now."""
-        found = self.job(key)
-        raw, wanted = found or (None, None)
-        if raw is None or wanted is None:
+        entry = self.job(key)
+        if entry is None or entry.wanted is None:
             return None
+        wanted, status = entry.wanted, entry.status
         group = self.group(wanted)
         if group is None:
             return None
-        status = read_status(raw)
         pods = self.pods(wanted)
         basis = _gang_basis(wanted, status, group, pods)
         cached = self._gangs.get(key)

@@ -18,6 +18,7 @@ from shared.api.scheduling import PodGroupPhase
 
 JSON = dict[str, Any]
 _SECOND: Final = timedelta(seconds=1)
+_GROUP_PHASES: Final = {phase.value: phase for phase in PodGroupPhase}
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,11 +232,11 @@ def read_group(raw: JSON) -> GroupView:
     """Read a PodGroup; a phase that nobody wrote yet, or that is unknown to us, is Pending."""
     meta = raw["metadata"]
     annotations = meta.get("annotations") or {}
-    phase = (raw.get("status") or {}).get("phase")
+    phase: str = (raw.get("status") or {}).get("phase") or ""
     return GroupView(
         name=meta["name"],
         uid=meta["uid"],
-        phase=PodGroupPhase(phase) if phase in set(PodGroupPhase) else PodGroupPhase.PENDING,
+        phase=_GROUP_PHASES.get(phase, PodGroupPhase.PENDING),
         generation=_number(annotations.get(names.JOB_VERSION)),
         deleting=bool(meta.get("deletionTimestamp")),
         ready_since=precise(meta.get("creationTimestamp"), annotations.get(names.READY_SINCE)),

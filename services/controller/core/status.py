@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from services.controller.core.lifecycle import Tally
 from services.controller.core.model import JSON, PodView, Wanted
@@ -14,6 +14,8 @@ from shared.api.batch import JobPhase
 from shared.api.duration import format_duration
 from shared.api.meta import format_time, parse_time
 from shared.events.contracts import PodCounts
+
+_PHASES: Final = {phase.value: phase for phase in JobPhase}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +70,9 @@ def read_status(raw: JSON) -> Status:
     """Read a Job's status subresource."""
     status = raw.get("status") or {}
     state = status.get("state") or {}
-    phase = state.get("phase")
+    phase: str = state.get("phase") or ""
     return Status(
-        phase=JobPhase(phase) if phase in set(JobPhase) else None,
+        phase=_PHASES.get(phase),
         reason=state.get("reason") or "",
         message=state.get("message") or "",
         since=state.get("lastTransitionTime") or "",
