@@ -81,7 +81,7 @@ def decode(delivery: Delivery) -> Envelope[Contract]:
     raise ContractError("not-a-cloudevent", "no ce_type header and not a structured CloudEvent")
 
 
-def parse(value: bytes) -> Any:
+def parse(value: bytes, *, json_only: bool = False) -> Any:
     """Return the content of JSON or YAML text (one document).
 
     Raises:
@@ -91,6 +91,8 @@ def parse(value: bytes) -> Any:
     try:
         content = orjson.loads(value)
     except orjson.JSONDecodeError as error:
+        if json_only:
+            raise ContractError("not-json-or-yaml", f"not JSON: {error}") from error
         content = _parse_yaml(value, str(error))
     _measure(content, 1, {})
     return content

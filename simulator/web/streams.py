@@ -100,6 +100,8 @@ async def stream(
         if bookmarks and (begins or (version in ("", "0") and not skip)):
             subscription.push(subscription.bookmark(initial_end=True))
         await _send(clock, response, subscription, limit, bookmarks=bookmarks)
+    except ConnectionResetError:
+        pass  # the client has left, as clients do
     finally:
         subscription.stop()
     with contextlib.suppress(ConnectionResetError):

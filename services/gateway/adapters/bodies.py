@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
 from fastapi import Request
 
 from shared.errors import ContractError, TooLarge
@@ -27,7 +26,7 @@ async def read_body(request: Request, limit: int) -> bytes:
 
 
 def parse_body(body: bytes, content_type: str) -> Any:
-    """Return the content of a body. Raises ContractError ``not-json-or-yaml`` or ``empty-body``.
+    """Return the content of a body. Raises ContractError ``empty-body`` or one of :func:`parse`.
 
     Content that is declared as JSON must be JSON, so that a mistake is told in its terms; everything else
     is tried as JSON and then as YAML (which clients send under many names, and ``curl`` as a form).
@@ -35,12 +34,7 @@ def parse_body(body: bytes, content_type: str) -> Any:
     if not body.strip():
         raise ContractError("empty-body", "the body is empty: send a Job object or the short form")
     kind = content_type.partition(";")[0].strip().lower()
-    if kind.endswith("json"):
-        try:
-            return orjson.loads(body)
-        except orjson.JSONDecodeError as error:
-            raise ContractError("not-json-or-yaml", f"not JSON: {error}") from error
-    return parse(body)
+    return parse(body, json_only=kind.endswith("json"))
 
 
 def _too_large(size: int, limit: int) -> TooLarge:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import FastAPI
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.gateway.adapters import problems
@@ -73,6 +74,8 @@ class Measured:
 
         try:
             await self._app(scope, receive, noting)
+        except ClientDisconnect:
+            pass  # nobody is left to answer
         except Exception:
             # The answer, a 500 problem, has been given: the framework raises again, to be logged here.
             self._telemetry.log.exception("%s %s failed", scope["method"], scope["path"])
