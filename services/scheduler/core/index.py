@@ -256,8 +256,8 @@ class ShapeIndex:
         score = packed / self._weight_sum * self._scale
         if self._plain:
             return score
-        wish = self.shape.rules.preference(np.array([slot]), *self._wishes)
-        return score + (wish if isinstance(wish, float) else wish.item())
+        wish = np.asarray(self.shape.rules.preference(np.array([slot]), *self._wishes))
+        return score + float(wish.item())
 
     def _scores(self, slots: SlotArray) -> FloatArray:
         nodes = self._nodes

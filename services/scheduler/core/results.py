@@ -17,8 +17,9 @@ from __future__ import annotations
 from datetime import datetime
 
 from services.scheduler.core.decisions import Decision, Flight
-from services.scheduler.core.gangs import Gang, Member
+from services.scheduler.core.gangs import Gang
 from services.scheduler.core.model import Model
+from services.scheduler.core.pods import ENDED
 from shared.events.contracts import DecisionApplied, DecisionOutcome, GangDecided, GangRef
 
 _DOUBLINGS = 16
@@ -73,9 +74,10 @@ def adopt(model: Model, event: GangDecided, now: datetime) -> None:
     model.flights.launch(flight, _due(model, now))
     for name, _, node, _ in decision.rows:
         at = gang.position(name)
-        if at is None or gang.tasks[at[0]].states[at[1]] > Member.GATED:
-            continue
         pod = gang.pods.get(name)
+        seen = pod is not None and (pod.slot >= 0 or pod.phase in ENDED)
+        if at is None or seen or model.flights.has(gang.contract.ref, name):
+            continue
         model.flights.charge(flight, name, node, gang.tasks[at[0]].shape if pod is None else pod.shape)
         model.show(gang, name)
     if flight.pods:
