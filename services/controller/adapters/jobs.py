@@ -168,7 +168,10 @@ class JobController:
     def _world(self, key: str, wanted: Wanted, status: Status, memory: Memory, order: Order | None) -> World:
         views = self._hands.views
         group = views.group(wanted)
-        problem = checks.problem(wanted, views.store(r.QUEUES)) if group is None else None
+        problem = None
+        if group is None:
+            schedulers = self._hands.settings.scheduler_names
+            problem = checks.problem(wanted, views.store(r.QUEUES), schedulers)
         self._blocked.discard(key)
         if problem is not None:
             self._blocked.add(key)

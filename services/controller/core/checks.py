@@ -6,7 +6,7 @@ made sensibly. And what a job asks for that this version does not do, so that it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from services.controller.core.model import JSON, Priorities, Wanted
 from services.controller.core.shapes import shape_of
@@ -14,10 +14,14 @@ from shared.api import names
 from shared.api.batch import JobAction
 
 
-def problem(wanted: Wanted, queues: Mapping[tuple[str, str], JSON]) -> str | None:
+def problem(
+    wanted: Wanted, queues: Mapping[tuple[str, str], JSON], schedulers: Collection[str]
+) -> str | None:
     """Return why the job cannot be run; None when it can. It is looked at again when things change."""
     if not wanted.tasks:
         return "spec.tasks: a job needs at least one task"
+    if wanted.scheduler not in schedulers:
+        return f"spec.schedulerName: {wanted.scheduler} is not served here, but {', '.join(schedulers)}"
     duplicates = len({task.name for task in wanted.tasks}) < len(wanted.tasks)
     if duplicates:
         return "spec.tasks: two tasks have the same name"

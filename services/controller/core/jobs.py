@@ -132,8 +132,15 @@ def _order(world: World, status: Status) -> Order | None:
         return world.order
     if status.phase not in LIVE or world.problem:
         return None
-    unknown = world.group is not None and world.group.phase is PodGroupPhase.UNKNOWN
-    seen = happenings(world.wanted, world.pods, world.lost, status.generation, group_unknown=unknown)
+    group = world.group
+    seen = happenings(
+        world.wanted,
+        world.pods,
+        # Before the gang is let in nothing can be evicted: what goes then is a decision taken back.
+        world.lost if group is not None and group.admitted else (),
+        status.generation,
+        group_unknown=group is not None and group.phase is PodGroupPhase.UNKNOWN,
+    )
     return next((order for one in seen if (order := order_for(world.wanted, one)) is not None), None)
 
 

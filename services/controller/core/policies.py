@@ -64,8 +64,10 @@ def happenings(
     group_unknown: bool = False,
 ) -> Iterator[Happening]:
     """Yield what has happened to the pods of this generation, evictions first."""
+    members = wanted.members() if lost else {}
     for pod in lost:
-        if pod.generation == generation and not pod.finished and not pod.out_of_sync:
+        ours = pod.out_of_sync or pod.name not in members
+        if pod.generation == generation and not (pod.finished or ours):
             yield Happening(JobEvent.POD_EVICTED, pod.task, pod.name)
     present = [p for p in pods if p.generation == generation and not (p.deleting or p.out_of_sync)]
     for pod in present:

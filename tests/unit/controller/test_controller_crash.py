@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 
 from shared.api import resources as r
+from shared.errors import Refused
 from shared.events import topics
 from shared.events.contracts import DecisionOutcome
 from shared.log.memory import MemoryLog
@@ -118,6 +119,24 @@ async def test_an_eviction_while_the_controller_was_away_sets_its_policy_off(wor
         w.cluster.remove(r.PODS, "default", "train-worker-0", graceful=False)
         await w.start()
         await w.until(lambda: w.job()["status"].get("retryCount") == 1)
+
+
+async def test_a_decision_taken_back_before_a_crash_is_no_eviction(world):
+    async with world() as w:
+
+        async def refuse(verb, resource, name):
+            if (verb, name) == ("create", "train-worker-2"):
+                raise Refused("no")
+
+        w.cluster.before = refuse
+        await w.admit(job(policies=[{"event": "*", "action": "RestartJob"}]))
+        await w.decide()
+        assert (await w.results())[0].outcome is DecisionOutcome.ROLLED_BACK
+        await w.stop()
+        w.cluster.stop_pods()
+        await w.start()
+        await asyncio.sleep(2)
+        assert (w.phase(), w.job()["status"].get("retryCount", 0)) == ("Pending", 0)
 
 
 async def test_a_restart_says_nothing_new_when_nothing_has_changed(world):

@@ -170,6 +170,7 @@ async def test_a_job_whose_queue_is_missing_waits_and_says_so_until_there_is_one
         ({"minAvailable": 9}, "9 is more than the 4 pods"),
         ({"queue": "root"}, "root holds other queues"),
         ({"tasks": []}, "at least one task"),
+        ({"schedulerName": "other"}, "other is not served here, but volcano"),
     ],
 )
 async def test_a_job_that_cannot_be_run_says_why(world, spec, text):
