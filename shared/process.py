@@ -80,6 +80,8 @@ def exit_code(program: str, work: Callable[[], None]) -> int:
     """Run ``work`` and turn its errors into one line each and an exit code: 2 wrong use, 1 the world."""
     try:
         work()
+    except* KeyboardInterrupt:  # before there is a loop that takes it for a wish to stop
+        code = 0
     except* ConfigurationError as group:
         _tell(program, group)
         code = 2

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 from rich.console import Console
 
 from services.standalone.options import DEFAULT_NODES, Options
-from services.standalone.platform import Ready, run_platform
-from shared.clock import SystemClock
-from shared.process import exit_code, new_id, run, until_stopped
-from shared.telemetry.logs import setup_logging
+from shared.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from services.standalone.platform import Ready
 
 _NODES_HELP: Final = (
     "Simulated nodes: [NAME=]COUNTxGPUS[,RESOURCE=AMOUNT…], e.g. 4x8 or a100=2x8,cpu=96. Repeatable."
@@ -65,10 +65,17 @@ def up(
         operations_port=operations_port,
         log_level=log_level,
     )
+    from shared.process import exit_code
+
     raise typer.Exit(exit_code("pumice up", lambda: _run(options)))
 
 
 def _run(options: Options) -> None:
+    from services.standalone.platform import run_platform
+    from shared.clock import SystemClock
+    from shared.process import new_id, run, until_stopped
+    from shared.telemetry.logs import setup_logging
+
     setup_logging(level=options.log_level)
     clock = SystemClock()
     try:
@@ -93,5 +100,8 @@ def _tell(ready: Ready, options: Options) -> None:
     if options.ready_file is not None:
         content = {"gateway": ready.gateway, "kubeconfig": str(ready.kubeconfig), "pid": os.getpid()}
         partial = options.ready_file.with_name(options.ready_file.name + ".partial")
-        partial.write_text(json.dumps(content), encoding="utf-8")
-        partial.replace(options.ready_file)
+        try:
+            partial.write_text(json.dumps(content), encoding="utf-8")
+            partial.replace(options.ready_file)
+        except OSError as error:
+            raise ConfigurationError(f"--ready-file {options.ready_file}: {error.strerror}") from error
