@@ -21,7 +21,7 @@ from shared.events.topics import TOPICS, dead_letter
 from shared.kube.client import connect
 from shared.log.memory import MemoryLog
 from shared.process import new_id
-from shared.settings import CommonSettings
+from shared.settings import CommonSettings, load_settings
 from shared.telemetry.telemetry import Telemetry
 
 _MADE: Final = "<!-- Made by `make generate`; edit the code instead. -->\n"
@@ -143,7 +143,9 @@ async def _metrics() -> str:
             parts["telemetry"] = Telemetry(name)
             if name == "controller":
                 parts["cluster"] = connect(str(kubeconfig), clock=clock)
-            importlib.import_module(f"services.{name}.app").build(settings_class(name)(), **parts)
+            importlib.import_module(f"services.{name}.app").build(
+                load_settings(settings_class(name)), **parts
+            )
             rows = (
                 (f"`{family.name}`", family.type, family.documentation)
                 for family in parts["telemetry"].registry.collect()

@@ -1,0 +1,377 @@
+"""The whole way of a job, measured from outside: HTTP submission to pods bound.
+
+``python -m bench.pipeline --nodes 1000 --gangs 100 --size 20 --log memory`` starts ``pumice up`` as a
+process, submits through its gateway and watches the pods of its API server. Beside it, in the same run,
+stand the limits: one round trip of the log, and how many pods a second the bare API server creates and
+binds for a client that does nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+
+from bench.report import Report, Row, Spread
+from shared.api.resources import JOBS, PODS
+from shared.clock import SystemClock
+from shared.kube.client import connect
+from shared.kube.informer import Informer
+from shared.kube.port import Cluster
+from shared.log.connect import open_log
+from shared.log.port import Record, Start, TopicSpec
+
+JSON = dict[str, Any]
+GPU: Final = "nvidia.com/gpu"
+_PATIENCE: Final = 600.0
+_IN_FLIGHT: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What to measure."""
+
+    nodes: int
+    gangs: int
+    size: int
+    singles: int
+    lone: int
+    log: str
+    kubeconfig: Path | None
+    run_seconds: float
+
+
+def job(name: str, size: int, gpus: int, seconds: float | None) -> JSON:
+    """Return a gang of ``size`` pods; it runs for ``seconds``, or until it is deleted."""
+    amounts = {"cpu": "1", "memory": "1Gi", GPU: gpus}
+    command = ["sleep", str(seconds)] if seconds is not None else ["train"]
+    container = {
+        "name": "main",
+        "image": "train",
+        "command": command,
+        "resources": {"requests": amounts, "limits": amounts},
+    }
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"minAvailable": size, "tasks": [{"name": "t", "replicas": size, "template": template}]},
+    }
+
+
+class BoundPods:
+    """Sees from outside when pods are bound; ``wait`` for a job's."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._bound: dict[str, set[str]] = {}
+        self._last: dict[str, float] = {}
+        self._changed = asyncio.Event()
+        self._informer = Informer(
+            cluster, PODS, clock=SystemClock(), on_change=self._note, transform=self._trim
+        )
+
+    @staticmethod
+    def _trim(pod: JSON) -> JSON:
+        metadata = {name: pod["metadata"][name] for name in ("name", "namespace", "uid", "resourceVersion")}
+        metadata["labels"] = pod["metadata"].get("labels", {})
+        return {"metadata": metadata, "spec": {"nodeName": pod["spec"].get("nodeName")}}
+
+    def _note(self, _: JSON | None, new: JSON | None) -> None:
+        if new is None or not new["spec"]["nodeName"]:
+            return
+        owner = new["metadata"]["labels"].get("volcano.sh/job-name", "")
+        self._bound.setdefault(owner, set()).add(new["metadata"]["uid"])
+        self._last[owner] = time.perf_counter()
+        self._changed.set()
+
+    @property
+    def pods(self) -> int:
+        """Return how many pods were ever bound."""
+        return sum(map(len, self._bound.values()))
+
+    async def wait(self, condition: Callable[[], bool]) -> None:
+        """Return when ``condition`` holds; it is looked at after each binding."""
+        async with asyncio.timeout(_PATIENCE):
+            while not condition():
+                self._changed.clear()
+                await self._changed.wait()
+
+    def of(self, owner: str) -> int:
+        """Return how many pods of a job were ever bound."""
+        return len(self._bound.get(owner, ()))
+
+    def when(self, owner: str) -> float:
+        """Return the time of a job's last binding."""
+        return self._last[owner]
+
+    @asynccontextmanager
+    async def watching(self) -> AsyncIterator[BoundPods]:
+        """Watch as long as the block lasts."""
+        task = asyncio.create_task(self._informer.run())
+        try:
+            await self._informer.synced()
+            yield self
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def a_process(*words: str, ready: Path) -> AsyncIterator[None]:
+    """Run one of our programs until the block ends; wait until it wrote ``ready``."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", *words, stdout=asyncio.subprocess.DEVNULL
+    )
+    try:
+        while not _is_there(ready):
+            if process.returncode is not None:
+                raise SystemExit(f"{words[0]} ended with {process.returncode}")
+            await asyncio.sleep(0.05)
+        yield
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGINT)
+        await process.wait()
+
+
+def _is_there(ready: Path) -> bool:
+    return ready.exists()
+
+
+@asynccontextmanager
+async def a_platform(work: Work, directory: Path) -> AsyncIterator[tuple[str, Cluster]]:
+    """Run ``pumice up`` and give its gateway's address and its API server."""
+    ready = directory / "ready.json"
+    words = ["pumice", "up", "--port", "0", "--ready-file", str(ready)]
+    words += ["--kubeconfig", str(work.kubeconfig)] if work.kubeconfig else ["--nodes", f"{work.nodes}x8"]
+    if work.log != "memory":
+        words += ["--log", work.log]
+    async with a_process(*words, ready=ready):
+        where = json.loads(ready.read_text(encoding="utf-8"))
+        cluster = connect(where["kubeconfig"], clock=SystemClock())
+        try:
+            yield where["gateway"], cluster
+        finally:
+            await cluster.close()
+
+
+async def lone_gangs(work: Work, gateway: str, cluster: Cluster, pods: BoundPods) -> list[float]:
+    """Return, in milliseconds, HTTP submission to all bound for gangs of 4; the platform is idle otherwise."""
+    samples = []
+    run = os.getpid()
+    async with httpx.AsyncClient(base_url=gateway, timeout=60) as http:
+        for number in range(work.lone + 3):
+            name = f"lone-{run}-{number}"
+            begin = time.perf_counter()
+            (await http.post("/v1/jobs", json=job(name, 4, 8, None))).raise_for_status()
+            await pods.wait(lambda name=name: pods.of(name) == 4)  # type: ignore[misc]
+            if number >= 3:  # the first ones warm caches and connections
+                samples.append((pods.when(name) - begin) * 1000)
+            await cluster.delete(JOBS, "default", name)
+            await asyncio.sleep(0.05)
+    return samples
+
+
+async def burst(work: Work, gateway: str, pods: BoundPods, gangs: int, size: int) -> float:
+    """Return the seconds from the first submission until every pod of all gangs was bound."""
+    run = f"burst-{size}-{os.getpid()}"
+    before = pods.pods
+    begin = time.perf_counter()
+    limits = httpx.Limits(max_connections=_IN_FLIGHT)
+    async with httpx.AsyncClient(base_url=gateway, timeout=120, limits=limits) as http:
+
+        async def submit(number: int) -> None:
+            body = job(f"{run}-{number}", size, 1, work.run_seconds)
+            (await http.post("/v1/jobs", json=body)).raise_for_status()
+
+        await at_most(_IN_FLIGHT, (submit(number) for number in range(gangs)))
+    await pods.wait(lambda: pods.pods - before >= gangs * size)
+    return time.perf_counter() - begin
+
+
+async def at_most(limit: int, calls: Iterable[Coroutine[Any, Any, Any]]) -> None:
+    """Await all calls, ``limit`` at once."""
+    waiting = iter(calls)
+
+    async def worker() -> None:
+        for one in waiting:
+            await one
+
+    await asyncio.gather(*(worker() for _ in range(limit)))
+
+
+async def log_round_trip(url: str, samples: int = 300) -> list[float]:
+    """Return, in milliseconds, append to read for records of 1 kB on a log of this kind."""
+    clock = SystemClock()
+    log = open_log("memory://" if url == "memory" else url, clock=clock, client_id="bench")
+    topic = f"bench-round-trip-{os.getpid()}"
+    try:
+        await log.start()
+        await log.create_topics([TopicSpec(topic)])
+        reader = await log.read([topic], start=Start.EARLIEST)
+        taken = []
+        for _ in range(samples):
+            begin = time.perf_counter()
+            sending = asyncio.create_task(log.producer.send(Record(topic, b"k", b"x" * 1000)))
+            while not await reader.poll():
+                pass
+            await sending
+            taken.append((time.perf_counter() - begin) * 1000)
+        return taken
+    finally:
+        await log.close()
+
+
+async def raw_rates(cluster: Cluster, node: str, pods: int) -> dict[str, float]:
+    """Return pods a second of the bare API server: created bound, created, bound by the subresource."""
+    spec = {"containers": [{"name": "c", "image": "i"}], "schedulerName": "nobody"}
+
+    def body(name: str, **extra: str) -> JSON:
+        return {"metadata": {"name": name}, "spec": spec | extra}
+
+    async def rate(calls: list[Coroutine[Any, Any, Any]]) -> float:
+        begin = time.perf_counter()
+        await at_most(_IN_FLIGHT, calls)
+        return len(calls) / (time.perf_counter() - begin)
+
+    names = [f"raw-{number}" for number in range(pods)]
+    return {
+        "created bound": await rate(
+            [cluster.create(PODS, "default", body(f"{n}-b", nodeName=node)) for n in names]
+        ),
+        "created": await rate([cluster.create(PODS, "default", body(n)) for n in names]),
+        "bound": await rate([cluster.bind("default", n, node) for n in names]),
+    }
+
+
+async def bare_server(work: Work, directory: Path) -> dict[str, float]:
+    """Measure :func:`raw_rates` on an API server without Pumice."""
+    if work.kubeconfig is not None:
+        cluster = connect(str(work.kubeconfig), clock=SystemClock())
+        try:
+            return await raw_rates(cluster, "nowhere", 2000)
+        finally:
+            await cluster.close()
+    kubeconfig = directory / "bare"
+    async with a_process("simulator", "--port", "0", "--kubeconfig", str(kubeconfig), ready=kubeconfig):
+        cluster = connect(str(kubeconfig), clock=SystemClock())
+        try:
+            return await raw_rates(cluster, "nowhere", 2000)
+        finally:
+            await cluster.close()
+
+
+@dataclass(slots=True)
+class Round:
+    """What one round measured."""
+
+    trips: list[float]
+    bare: dict[str, float]
+    lone: list[float]
+    bursts: dict[tuple[int, int], float]
+
+
+async def one_round(work: Work) -> Round:
+    """Measure the limits, then a platform of its own, new from the start."""
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        trips = await log_round_trip(work.log)
+        bare = await bare_server(work, directory)
+        bursts: dict[tuple[int, int], float] = {}
+        async with a_platform(work, directory) as (gateway, cluster), BoundPods(cluster).watching() as pods:
+            lone = await lone_gangs(work, gateway, cluster, pods)
+            for gangs, size in ((work.gangs, work.size), (work.singles, 1)):
+                if gangs:
+                    bursts[gangs, size] = await burst(work, gateway, pods, gangs, size)
+        return Round(trips, bare, lone, bursts)
+
+
+def report(work: Work, rounds: Sequence[Round]) -> Report:
+    """Sum the rounds up: medians, and the lowest and highest round."""
+    parameters = {"nodes": work.nodes, "log": work.log, "seconds a pod runs": work.run_seconds}
+    made = Report("pipeline", "Pipeline: from HTTP submission to bound", parameters)
+
+    def of(values: Callable[[Round], float]) -> Spread:
+        return Spread.of([values(one) for one in rounds])
+
+    table = made.table("A lone gang of 4", "Milliseconds; the platform is otherwise idle.")
+    for what, samples in (("submitted to bound", "lone"), ("limit: round trip of the log, 1 kB", "trips")):
+        row: Row = {"what": what}
+        for share in (0.5, 0.9, 0.99):
+            row[f"p{round(share * 100)}"] = of(lambda one, s=samples, q=share: quantile(getattr(one, s), q))  # type: ignore[misc]
+        table.rows.append(row)
+    table = made.table("Bursts", f"{_IN_FLIGHT} submissions in flight; a pod asks for one GPU.")
+    for key in rounds[0].bursts:
+        gangs, size = key
+        rate = of(lambda one, key=key: key[0] * key[1] / one.bursts[key])  # type: ignore[misc]
+        ratio = of(lambda one, key=key: key[0] * key[1] / one.bursts[key] / one.bare["created bound"])  # type: ignore[misc]
+        table.rows.append(
+            {
+                "work": f"{gangs} gangs of {size}",
+                "gangs/s": Spread(rate.median / size, rate.low / size, rate.high / size),
+                "pods/s": rate,
+                "of the bare API server's rate": ratio,
+            }
+        )
+    table = made.table("Limit: the bare API server", f"Pods a second, {_IN_FLIGHT} requests in flight.")
+    table.rows.append({kind: of(lambda one, kind=kind: one.bare[kind]) for kind in rounds[0].bare})  # type: ignore[misc]
+    return made
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """Return a sample quantile by the nearest rank."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(prog="bench.pipeline", description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--nodes", type=int, default=1000, help="simulated nodes with 8 GPUs")
+    parser.add_argument(
+        "--gangs", type=int, default=500, help="gangs of --size pods in the first burst; 0: none"
+    )
+    parser.add_argument("--size", type=int, default=20)
+    parser.add_argument(
+        "--singles", type=int, default=10_000, help="jobs of one pod in the second burst; 0: none"
+    )
+    parser.add_argument("--lone", type=int, default=200, help="lone gangs timed")
+    parser.add_argument("--log", default="memory", help="memory, or kafka://host:port of a running broker")
+    parser.add_argument("--kubeconfig", type=Path, help="a real cluster with the CRDs and --nodes nodes")
+    parser.add_argument("--run-seconds", type=float, default=5.0, help="how long a pod of a burst runs")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
+    parser.add_argument("--report", type=Path, help="directory for pipeline.json and pipeline.md")
+    options = parser.parse_args(arguments)
+    work = Work(
+        nodes=options.nodes,
+        gangs=options.gangs,
+        size=options.size,
+        singles=options.singles,
+        lone=options.lone,
+        log=options.log,
+        kubeconfig=options.kubeconfig,
+        run_seconds=options.run_seconds,
+    )
+    rounds = [asyncio.run(one_round(work)) for _ in range(options.repeats)]
+    made = report(work, rounds)
+    if options.report:
+        made.write(options.report)
+    made.show(options.output)
+
+
+if __name__ == "__main__":
+    main()
