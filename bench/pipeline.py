@@ -169,7 +169,7 @@ async def a_platform(work: Work, directory: Path) -> AsyncIterator[tuple[str, Cl
 
 
 async def lone_gangs(work: Work, gateway: str, cluster: Cluster, pods: BoundPods) -> list[float]:
-    """Return, in milliseconds, HTTP submission to all bound for gangs of 4; the platform is idle otherwise."""
+    """Return, in milliseconds, HTTP submission to all bound for gangs of 4 on an idle platform."""
     samples = []
     run = os.getpid()
     async with httpx.AsyncClient(base_url=gateway, timeout=60) as http:
