@@ -9,8 +9,9 @@ from typing import Final, NoReturn
 
 from services.controller.adapters.api import Api
 from services.controller.adapters.applier import Applier, by_gang
+from services.controller.adapters.hands import Hands
 from services.controller.adapters.intake import Intake
-from services.controller.adapters.jobs import Hands, JobController
+from services.controller.adapters.jobs import JobController
 from services.controller.adapters.keyed import KeyedLocks, KeyedQueue
 from services.controller.adapters.memory import Memories
 from services.controller.adapters.observer import Observer

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from services.controller.adapters.jobs import Hands, together
+from services.controller.adapters.hands import Hands, together
 from services.controller.adapters.views import job_key
 from services.controller.core.apply import (
     BindExisting,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Final
 
-from services.controller.adapters.jobs import Hands, JobController
+from services.controller.adapters.hands import Hands
+from services.controller.adapters.jobs import JobController
 from services.controller.adapters.views import job_key
 from services.controller.core.commands import order_of, scaled
 from services.controller.core.lifecycle import Trigger

@@ -9,28 +9,25 @@ published: what was deleted while nobody looked gets its tombstone, and a lost t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Final
 
-import orjson
 from prometheus_client import CollectorRegistry, Counter
 from pydantic import ValidationError
 
 from services.controller.adapters.publisher import SOURCE
+from services.controller.adapters.shape_cache import Shapes
 from services.controller.adapters.views import Views, job_key
 from services.controller.core import facts
-from services.controller.core.model import JSON, PodView, Priorities
-from services.controller.core.shapes import shape_of
-from shared.api import names
+from services.controller.core.model import JSON, PodView
 from shared.api import resources as r
-from shared.api.pods import PodSpec
 from shared.api.podspec import pod_requests
 from shared.clock import Clock
 from shared.errors import ContractError, Unavailable
 from shared.events import topics
 from shared.events.codec import decode, encode
-from shared.events.contracts import Contract, PodState, Shape
+from shared.events.contracts import Contract, PodState
 from shared.events.envelope import Envelope
 from shared.kube.port import Resource
 from shared.log.port import Delivery, EventLog, Record
@@ -48,21 +45,6 @@ _RESOURCES: Final = {kind: resource for resource, kind in KINDS.items()}
 _GLANCE_SECONDS: Final = 0.2
 _RETRY_SECONDS: Final = 0.5
 _ENDED: Final = ("Succeeded", "Failed")
-_SHAPE_FIELDS: Final = (
-    "containers",
-    "initContainers",
-    "resources",
-    "overhead",
-    "nodeSelector",
-    "affinity",
-    "tolerations",
-    "topologySpreadConstraints",
-    "priority",
-    "priorityClassName",
-    "schedulingGates",
-    "volumes",
-)
-
 Ref = tuple[Resource, str, str]
 """A kind, a namespace (empty for none) and a name."""
 
@@ -265,38 +247,8 @@ class Observer:
     }
 
 
-class Shapes:
-    """Shapes of pods, each made once: the pods of a job differ only in what a shape leaves out."""
-
-    _LIMIT: Final = 4096
-
-    def __init__(self) -> None:
-        self._known: dict[Hashable, Shape] = {}
-
-    def of(self, pod: JSON, priorities: Priorities) -> Shape:
-        """Return a pod's shape. Raises ValueError for one that cannot be read."""
-        spec: dict[str, Any] = pod.get("spec") or {}
-        annotations = pod["metadata"].get("annotations") or {}
-        relevant = {name: spec[name] for name in _SHAPE_FIELDS if name in spec}
-        relevant["containers"] = [_placing(one) for one in spec.get("containers") or ()]
-        priority = priorities.of(spec.get("priorityClassName") or "")
-        key = (orjson.dumps(relevant), annotations.get(names.PREEMPTABLE), priority)
-        shape = self._known.get(key)
-        if shape is None:
-            if len(self._known) >= self._LIMIT:
-                self._known.clear()
-            shape = shape_of(PodSpec.model_validate(relevant), annotations, priorities)
-            self._known[key] = shape
-        return shape
-
-
 def _digest(value: bytes) -> bytes:
     return blake2b(value, digest_size=16).digest()
-
-
-def _placing(container: JSON) -> JSON:
-    """Return the part of a container that placement depends on."""
-    return {name: container[name] for name in ("resources", "ports", "restartPolicy") if name in container}
 
 
 def as_view(pod: PodState) -> PodView:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from services.controller.core.jobs import PhaseChange
 from services.controller.core.model import Wanted
+from services.controller.core.plans import PhaseChange
 from shared.api import names
 from shared.clock import Clock
 from shared.events import topics

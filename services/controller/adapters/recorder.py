@@ -7,8 +7,8 @@ from collections import deque
 from typing import Final
 
 from services.controller.adapters.api import Api
-from services.controller.core.jobs import Note
 from services.controller.core.model import Wanted
+from services.controller.core.plans import Note
 from shared.api import resources as r
 from shared.api.meta import format_time
 from shared.clock import Clock

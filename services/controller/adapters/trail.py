@@ -8,9 +8,9 @@ from typing import Final
 from prometheus_client import Counter, Gauge, Histogram
 
 from services.controller.adapters.memory import Memory
-from services.controller.core.jobs import PhaseChange
 from services.controller.core.lifecycle import FINAL
 from services.controller.core.model import JSON, Wanted
+from services.controller.core.plans import PhaseChange
 from services.controller.core.status import Status
 from shared.api import names
 from shared.api.batch import JobPhase

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from services.controller.adapters.observer import Shapes
+from services.controller.adapters.shape_cache import Shapes
 from services.controller.core import facts
 from services.controller.core.model import Priorities
 from shared.api import resources as r

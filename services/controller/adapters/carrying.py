@@ -1,0 +1,145 @@
+"""Carries a plan about a job out: events, statuses, podgroup, pods, and word to the scheduler."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import orjson
+
+from services.controller.adapters.hands import Hands, together
+from services.controller.adapters.memory import Memory
+from services.controller.adapters.publisher import change_ids, ready_id
+from services.controller.core.gangs import complete_enough, unplaced
+from services.controller.core.jobs import plan
+from services.controller.core.model import Wanted
+from services.controller.core.plans import Note, Plan, World
+from services.controller.core.status import merge_patch, write_status
+from shared.api import names
+from shared.api import resources as r
+from shared.api.batch import JobReason
+from shared.errors import Refused
+from shared.kube.port import JSON
+from shared.telemetry.spans import hashed_id
+
+
+class Carrier:
+    """Does what the core planned; ``look_again(key, seconds)`` has a job looked at once more."""
+
+    def __init__(self, hands: Hands, look_again: Callable[[str, float], None]) -> None:
+        self._hands = hands
+        self._look_again = look_again
+
+    async def carry_out(self, key: str, raw: JSON, world: World, memory: Memory) -> None:
+        """Plan and do. Raises what the world answers; done again later, nothing is done twice."""
+        hands, wanted = self._hands, world.wanted
+        todo = plan(world, hands.clock.now())
+        for note in todo.notes:
+            self._note(wanted, memory, note)
+        if todo.urgent:
+            await self._tell_phases(world, todo, memory)
+            await self._write_statuses(key, raw, world, todo, memory)
+            await self._keep_group(world, todo, memory)
+        else:
+            await together([self._tell_phases(world, todo, memory), self._keep_group(world, todo, memory)])
+            await self._write_statuses(key, raw, world, todo, memory)
+        await self._change_pods(wanted, todo, memory)
+        await self._announce(key, wanted, memory)
+
+    async def _keep_group(self, world: World, todo: Plan, memory: Memory) -> None:
+        """Delete the PodGroup of an older generation, make a missing one."""
+        api, namespace = self._hands.api, world.wanted.namespace
+        if todo.drop_group and world.group is not None:
+            await api.delete(r.PODGROUPS, namespace, world.group.name, uid=world.group.uid)
+        if todo.make_group is not None:
+            try:
+                await api.create(r.PODGROUPS, namespace, todo.make_group)
+            except Refused as error:
+                text = f"Failed to create PodGroup, err: {error}"
+                self._note(world.wanted, memory, Note(JobReason.POD_GROUP_ERROR, text, warning=True))
+                raise
+
+    async def _tell_phases(self, world: World, todo: Plan, memory: Memory) -> None:
+        """Publish changes of phase before they are stored: then none is lost in a crash."""
+        before = world.status
+        base = (before.phase.value if before.phase else "", before.since, before.generation)
+        ids = change_ids(world.wanted.uid, base, todo.changes)
+        new = [pair for pair in zip(ids, todo.changes, strict=True) if pair[0] not in memory.told]
+        if not new:
+            return
+        await self._hands.publisher.phases(world.wanted, new)
+        published = self._hands.clock.now()
+        for event_id, change in new:
+            memory.told.add(event_id)
+            self._hands.trail.changed(world.wanted, memory, before, change, published)
+
+    async def _write_statuses(self, key: str, raw: JSON, world: World, todo: Plan, memory: Memory) -> None:
+        """Write job and podgroup status: at once when a phase is at stake, else a little later."""
+        wanted, group = world.wanted, world.group
+        status = merge_patch(raw.get("status") or {}, write_status(todo.status))
+        if status is None and todo.group_patch is None:
+            memory.status_due = None
+            return
+        moves = group is not None and "phase" in ((todo.group_patch or {}).get("status") or {})
+        taken_back = moves and bool(todo.delete)
+        if not (todo.urgent or taken_back) and self._may_wait(key, memory):
+            return
+        memory.status_due = None
+        if status is not None:
+            body = {"metadata": {"uid": wanted.uid}, "status": status}
+            await self._hands.api.patch(r.JOBS, wanted.namespace, wanted.name, body, subresource="status")
+        if todo.group_patch is not None and group is not None:
+            body = {"metadata": {"uid": group.uid}, **todo.group_patch}
+            await self._hands.api.patch(r.PODGROUPS, wanted.namespace, group.name, body)
+
+    def _may_wait(self, key: str, memory: Memory) -> bool:
+        now = self._hands.clock.monotonic()
+        if memory.status_due is None:
+            memory.status_due = now + self._hands.settings.status_delay_seconds
+        if now >= memory.status_due:
+            return False
+        self._look_again(key, memory.status_due - now)
+        return True
+
+    async def _change_pods(self, wanted: Wanted, todo: Plan, memory: Memory) -> None:
+        api, namespace = self._hands.api, wanted.namespace
+        marks = {"annotations": {names.CONTROLLER_OUT_OF_SYNC: "true"}}
+        await together(
+            api.patch(r.PODS, namespace, pod.name, {"metadata": {"uid": pod.uid, **marks}})
+            for pod in todo.mark
+            if not (pod.deleting or pod.out_of_sync)
+        )
+        memory.ours |= {pod.uid for pod in todo.delete}
+        try:
+            await together(api.delete(r.PODS, namespace, pod.name, uid=pod.uid) for pod in todo.delete)
+        except Refused as error:
+            self._note(wanted, memory, Note(JobReason.FAILED_DELETE, str(error), warning=True))
+            raise
+        try:
+            await together(api.create(r.PODS, namespace, body) for body in todo.create)
+        except Refused as error:
+            self._note(wanted, memory, Note(JobReason.FAILED_CREATE, str(error), warning=True))
+            raise
+
+    async def _announce(self, key: str, wanted: Wanted, memory: Memory) -> None:
+        """Say that the gang can be scheduled, when there is something new to place."""
+        gang = self._hands.views.gang(key)
+        if gang is None:
+            memory.announced, memory.announced_unplaced = None, frozenset()
+            return
+        waiting = unplaced(gang, self._hands.views.pods(wanted))
+        news = gang != memory.announced or bool(waiting - memory.announced_unplaced)
+        if waiting and news and complete_enough(gang):
+            content = hashed_id(8, orjson.dumps([gang.model_dump_json(), sorted(waiting)]).decode())
+            await asyncio.gather(
+                self._hands.observer.flush(),
+                self._hands.publisher.ready(wanted, gang, ready_id(gang, content)),
+            )
+        memory.announced, memory.announced_unplaced = gang, waiting
+
+    def _note(self, wanted: Wanted, memory: Memory, note: Note) -> None:
+        """Write a Kubernetes event, unless the same was written about this job."""
+        said = f"{note.reason}:{note.message}"
+        if said not in memory.noted:
+            memory.noted.add(said)
+            self._hands.recorder.note(wanted, note)

@@ -1,0 +1,59 @@
+"""Shapes of pods, made once for all pods of a template."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, Final
+
+import orjson
+
+from services.controller.core.model import JSON, Priorities
+from services.controller.core.shapes import shape_of
+from shared.api import names
+from shared.api.pods import PodSpec
+from shared.events.contracts import Shape
+
+_SHAPE_FIELDS: Final = (
+    "containers",
+    "initContainers",
+    "resources",
+    "overhead",
+    "nodeSelector",
+    "affinity",
+    "tolerations",
+    "topologySpreadConstraints",
+    "priority",
+    "priorityClassName",
+    "schedulingGates",
+    "volumes",
+)
+
+
+class Shapes:
+    """Shapes of pods, each made once: the pods of a job differ only in what a shape leaves out."""
+
+    _LIMIT: Final = 4096
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, Shape] = {}
+
+    def of(self, pod: JSON, priorities: Priorities) -> Shape:
+        """Return a pod's shape. Raises ValueError for one that cannot be read."""
+        spec: dict[str, Any] = pod.get("spec") or {}
+        annotations = pod["metadata"].get("annotations") or {}
+        relevant = {name: spec[name] for name in _SHAPE_FIELDS if name in spec}
+        relevant["containers"] = [_placing(one) for one in spec.get("containers") or ()]
+        priority = priorities.of(spec.get("priorityClassName") or "")
+        key = (orjson.dumps(relevant), annotations.get(names.PREEMPTABLE), priority)
+        shape = self._known.get(key)
+        if shape is None:
+            if len(self._known) >= self._LIMIT:
+                self._known.clear()
+            shape = shape_of(PodSpec.model_validate(relevant), annotations, priorities)
+            self._known[key] = shape
+        return shape
+
+
+def _placing(container: JSON) -> JSON:
+    """Return the part of a container that placement depends on."""
+    return {name: container[name] for name in ("resources", "ports", "restartPolicy") if name in container}
