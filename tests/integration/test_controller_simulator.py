@@ -13,6 +13,7 @@ from services.controller.app import build
 from services.controller.settings import ControllerSettings
 from shared.api import resources as r
 from shared.clock import SystemClock
+from shared.errors import NotFound
 from shared.events import topics
 from shared.events.codec import decode, encode
 from shared.events.contracts import Binding, GangDecided, JobAdmitted
@@ -134,7 +135,7 @@ async def test_the_main_job_runs_to_its_end_over_http(tmp_path):
         async def completed():
             try:
                 return await phase_of(cluster) == "Completed"
-            except Exception:
+            except NotFound:
                 return False
 
         await until(completed, tasks)
@@ -179,9 +180,9 @@ async def test_a_job_applied_by_kubectl_takes_the_same_path_and_its_deletion_tak
         await until(no_facts, tasks)
 
 
-@pytest.mark.parametrize("script, phase", [("exit 3", "Failed"), ("exit 0", "Completed")])
+@pytest.mark.parametrize(("script", "phase"), [("exit 3", "Failed"), ("exit 0", "Completed")])
 async def test_how_the_pods_end_is_how_the_job_ends(tmp_path, script, phase):
-    async with platform(tmp_path) as (cluster, log, tasks):
+    async with platform(tmp_path) as (cluster, _log, tasks):
         await cluster.create(r.JOBS, "default", job(script=script))
         await until(lambda: _is(cluster, phase), tasks)
 
