@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-pytest_plugins = ["tests.fixtures.kafka"]
+pytest_plugins = ["tests.fixtures.kafka", "tests.fixtures.services"]
