@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -46,6 +47,11 @@ SHAPES = st.sampled_from(
 def summary(decisions: list[Decision]) -> list[tuple[object, ...]]:
     """What a decision says, without its number."""
     return [(d.namespace, d.name, d.generation, d.enqueue, d.minimum, tuple(d.rows)) for d in decisions]
+
+
+def pick(data, options):
+    """Draw one of some options, from hypothesis' data or from a generator."""
+    return data.choice(options) if isinstance(data, random.Random) else data.draw(st.sampled_from(options))
 
 
 def event(decision: Decision) -> c.GangDecided:
@@ -186,7 +192,7 @@ class Cluster(RuleBasedStateMachine):
     @precondition(lambda self: self.world.books.pods)
     @rule(data=st.data(), remade=st.booleans())
     def pod_dies(self, data, remade) -> None:
-        key = data.draw(st.sampled_from(sorted(self.world.books.pods)))
+        key = pick(data, sorted(self.world.books.pods))
         pod = self.world.books.pods[key]
         self.world.end_pod(key, "Failed")
         gang = self.world.books.gangs.get((pod.namespace, pod.gang or ""))
@@ -197,13 +203,13 @@ class Cluster(RuleBasedStateMachine):
     @precondition(lambda self: self.world.books.pods)
     @rule(data=st.data())
     def pod_is_being_deleted(self, data) -> None:
-        key = data.draw(st.sampled_from(sorted(self.world.books.pods)))
+        key = pick(data, sorted(self.world.books.pods))
         self.world.pod(self.world.books.pods[key].model_copy(update={"releasing": True}))
 
     @precondition(lambda self: self.world.books.pods)
     @rule(data=st.data())
     def an_event_comes_again(self, data) -> None:
-        key = data.draw(st.sampled_from(sorted(self.world.books.pods)))
+        key = pick(data, sorted(self.world.books.pods))
         self.world.model.apply_pod(self.world.books.pods[key])
         for state in self.world.books.nodes.values():
             self.world.model.apply_node(state)
@@ -225,10 +231,10 @@ class Cluster(RuleBasedStateMachine):
     @precondition(lambda self: self.world.books.flying)
     @rule(data=st.data(), fails=st.booleans())
     def carry_out(self, data, fails) -> None:
-        number = data.draw(st.sampled_from(sorted(self.world.books.flying)))
+        number = pick(data, sorted(self.world.books.flying))
         decision = self.world.books.flying[number]
         names = [row[0] for row in decision.rows]
-        fail = frozenset(data.draw(st.sets(st.sampled_from(names)))) if fails else frozenset()
+        fail = frozenset({pick(data, names), pick(data, names)}) if fails else frozenset()
         self.world.carry_out(decision, fail)
 
     @rule(seconds=st.sampled_from([1, 31]))
@@ -275,8 +281,8 @@ class Cluster(RuleBasedStateMachine):
 
 
 Cluster.TestCase.settings = settings(
-    max_examples=60,
-    stateful_step_count=40,
+    max_examples=30,
+    stateful_step_count=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )
@@ -287,3 +293,75 @@ def test_the_policy_of_these_tests_is_the_default_but_for_times() -> None:
     default = Policy()
     times = {"retry_first": default.retry_first, "hold": default.hold, "patience": default.patience}
     assert replace(POLICY, **times) == default
+
+
+WANTS = [
+    {"gpu": 1, "cpu": 1},
+    {"gpu": 1, "cpu": 1},
+    {"gpu": 2, "cpu": 1},
+    {"gpu": 0, "cpu": 2},
+    {"gpu": 0, "cpu": 0},
+    {"gpu": 1, "cpu": 1, "selector": {"zone": "a"}},
+    {"gpu": 1, "cpu": 1, "prefers": [(5, ("zone", "In", ["b"]))]},
+]
+
+
+def step(cluster: Cluster, dice: random.Random) -> None:  # noqa: C901 - a table of steps
+    """One step of a busy history."""
+    what = dice.choices(
+        ["submit", "carry", "dies", "delete", "restart", "node", "goes", "queue", "same", "time", "leaving"],
+        [10, 12, 6, 3, 2, 3, 1, 2, 6, 2, 2],
+    )[0]
+    books = cluster.world.books
+    name = dice.choice(JOBS)
+    if what == "submit":
+        shapes = [
+            (dice.choice(WANTS), dice.randint(1, 4), dice.randint(0, 4)) for _ in range(dice.randint(1, 2))
+        ]
+        cluster.submit(name, shapes, dice.choice(QUEUES), dice.choice([0, 0, 3]), dice.randint(0, 2), "")
+    elif what == "carry" and books.flying:
+        cluster.carry_out(dice, dice.random() < 0.3)
+    elif what == "dies" and books.pods:
+        cluster.pod_dies(dice, dice.random() < 0.6)
+    elif what == "leaving" and books.pods:
+        cluster.pod_is_being_deleted(dice)
+    elif what == "delete":
+        cluster.delete(name)
+    elif what == "restart":
+        cluster.restart(name, dice.random() < 0.5)
+    elif what == "node":
+        taint = dice.choice([(), (), ("team=a:NoSchedule",), ("old:PreferNoSchedule",)])
+        ready, pods = dice.random() < 0.8, dice.choice([6, 110, None])
+        cluster.node(
+            dice.choice(NAMES),
+            dice.choice([2, 4]),
+            dice.choice([4, 8]),
+            dice.choice("ab"),
+            taint,
+            ready,
+            pods,
+        )
+    elif what == "goes":
+        cluster.node_goes(dice.choice(NAMES), dice.random() < 0.7)
+    elif what == "queue":
+        state = dice.choice(["Open", "Open", "Open", "Closed"])
+        gpu, parent = dice.choice([None, 3, 6]), dice.choice(["", "default"])
+        cluster.queue(dice.choice(QUEUES), gpu, state, dice.randint(1, 3), dice.choice([0, 0, 5]), parent)
+    elif what == "time":
+        cluster.time_passes(dice.choice([1, 31]))
+    elif what == "same":
+        cluster.a_rebuilt_model_decides_the_same(dice.randint(0, 9))
+    if what != "same" and dice.random() < 0.5:
+        cluster.decide(dice.choice([None, None, 1]))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_promises_hold_through_a_busy_history(seed) -> None:
+    dice = random.Random(seed)
+    cluster = Cluster()
+    cluster.some_nodes(dice.randint(2, 5), 4)
+    for _ in range(80):
+        step(cluster, dice)
+        cluster.room_is_never_lost_or_invented()
+    cluster.teardown()
+    assert cluster.world.decisions > 0
