@@ -91,7 +91,6 @@ def build(
         metrics=metrics,
         clock=clock,
         health=health,
-        telemetry=telemetry,
     )
     publisher = Publisher(log, follower.model, patience=settings.log_patience, metrics=metrics)
     return Gateway(

@@ -131,15 +131,12 @@ class Scheduler:
     # ------------------------------------------------------------------ podgroup-ready
 
     async def _consume(self, consumer: Consumer) -> None:
-        outage = self._telemetry.outage("the log", self._clock)
         while True:
             try:
                 deliveries = await consumer.poll(timeout=_POLL)
-            except Unavailable as error:
-                outage.away(error)
+            except Unavailable:
                 await self._clock.sleep(_PAUSE)
                 continue
-            outage.back()
             for delivery in deliveries:
                 await self._accept(delivery)
 

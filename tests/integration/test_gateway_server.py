@@ -233,8 +233,7 @@ async def test_while_the_log_is_away_the_gateway_says_so_and_answers_503(
     assert (known.status_code, known.json()["phase"], alive.status_code) == (200, "Running", 200)
     assert accepted.status_code == 202
     messages = [record.getMessage() for record in caplog.records if record.name == "pumice.gateway"]
-    assert len([text for text in messages if "is away" in text]) == 1
-    assert len([text for text in messages if "is back" in text]) == 1
+    assert [text for text in messages if "away" in text] == []  # the log's adapter says it
 
 
 async def test_a_log_that_does_not_answer_is_not_waited_for_for_ever(log: MoodyLog) -> None:

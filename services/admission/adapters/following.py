@@ -50,17 +50,17 @@ class Follower:
     async def run(self) -> None:
         """Follow until cancelled; a log that is away is waited for."""
         reader: Reader | None = None
-        outage = self._telemetry.outage("the log", self._clock)
+        away = False
         try:
             while True:
                 try:
                     reader = reader or await self._log.read(_TOPICS, start=await self._start())
                     await self._step(reader)
-                    if outage.ongoing:
-                        outage.back()
+                    if away:
+                        away = False
                         self._health.ok(_LOG_PART)
                 except Unavailable as error:
-                    outage.away(error)
+                    away = True  # the log's adapter says so, once for everybody
                     self._health.waits(_LOG_PART, str(error))
                     await self._clock.sleep(_RETRY_PAUSE)
         finally:

@@ -23,8 +23,6 @@ from shared.errors import ContractError, Unavailable
 from shared.events import topics
 from shared.log.port import Delivery, EventLog, Reader
 from shared.service import Health
-from shared.telemetry.logs import Outage
-from shared.telemetry.telemetry import Telemetry
 
 STATE: Final = (topics.CLUSTER_STATE,)
 HISTORY: Final = (
@@ -54,7 +52,6 @@ class Follower:
         metrics: Metrics,
         clock: Clock,
         health: Health,
-        telemetry: Telemetry,
     ) -> None:
         self.model = Model()
         self.listing = Listing(self.model)
@@ -65,7 +62,6 @@ class Follower:
         self._metrics = metrics
         self._clock = clock
         self._health = health
-        self._outage: Outage = telemetry.outage("the log", clock)
         self._folded = 0
         health.waits("read-model", "reading the topics from their start")
 
@@ -179,10 +175,8 @@ class Follower:
         await self._clock.sleep(_RETRY_PAUSE)
 
     def _note_outage(self, error: Exception) -> None:
-        text = str(error) or "no answer"
-        self._outage.away(text)
-        self._health.waits("log", text)
+        """Be not ready; that the log is away is said by its adapter, once for everybody who uses it."""
+        self._health.waits("log", str(error) or f"no answer within {self._settings.log_patience:g} s")
 
     def _back(self) -> None:
-        self._outage.back()
         self._health.ok("log")

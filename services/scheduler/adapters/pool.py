@@ -73,7 +73,7 @@ class Pool:
         self._health = health
         self._feed = Feed(self.model, telemetry, on_pool)
         self._reporter = Reporter(self.model)
-        self._outage = telemetry.outage("the log", clock)
+        self._producer: TransactionalProducer | None = None
         self._wake = asyncio.Event()
         self._alarm: asyncio.Task[None] | None = None
         self._offsets: dict[TopicPartition, int] = {}
@@ -91,8 +91,8 @@ class Pool:
     async def run(self) -> None:
         """Schedule until cancelled. Raises Fenced when a newer scheduler took the pool."""
         self._health.waits(f"pool {self.name}", "reading the cluster's state")
-        producer = await self._patiently(lambda: self._log.transactional(f"pumice-scheduler-{self.name}"))
         try:
+            await self._patiently(self._open)
             state, results = await self._patiently(self._catch_up)
             self._health.ok(f"pool {self.name}")
             self._telemetry.log.info(
@@ -102,12 +102,23 @@ class Pool:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._follow(state, self._feed.state))
                 tasks.create_task(self._follow(results, self._feed.result))
-                tasks.create_task(self._cycles(producer))
+                tasks.create_task(self._cycles())
                 tasks.create_task(self._reports())
         finally:
             self._health.ok(f"pool {self.name}")
             if self._alarm is not None:
                 self._alarm.cancel()
+            await self._close()
+
+    async def _open(self) -> TransactionalProducer:
+        """Return the pool's producer; opening it stops every older one."""
+        if self._producer is None:
+            self._producer = await self._log.transactional(f"pumice-scheduler-{self.name}")
+        return self._producer
+
+    async def _close(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
             await producer.close()
 
     async def _catch_up(self) -> tuple[Reader, Reader]:
@@ -173,16 +184,16 @@ class Pool:
 
     # ------------------------------------------------------------------ cycles
 
-    async def _cycles(self, producer: TransactionalProducer) -> NoReturn:
+    async def _cycles(self) -> NoReturn:
         self._wake.set()
         while True:
             await self._wake.wait()
             await self._clock.sleep(self._settings.debounce)
             self._wake.clear()
-            while await self._once(producer):
+            while await self._once():
                 await self._clock.sleep(0)
 
-    async def _once(self, producer: TransactionalProducer) -> bool:
+    async def _once(self) -> bool:
         """Decide and publish; say whether there is more to decide at once."""
         started, now = self._clock.monotonic(), self._clock.now()
         outcome = decide(self.model, now, limit=self._settings.cycle_gangs)
@@ -192,11 +203,11 @@ class Pool:
             self._wake_in((outcome.wake_at - now).total_seconds())
         if outcome.decisions:
             self._changed = True
-            await self._publish(producer, outcome.decisions)
+            await self._publish(outcome.decisions)
         self._measure()
         return outcome.unfinished
 
-    async def _publish(self, producer: TransactionalProducer, decisions: list[Decision]) -> None:
+    async def _publish(self, decisions: list[Decision]) -> None:
         """Publish decisions with the offsets of what they answer, in one transaction."""
         started = self._clock.monotonic()
         began = decisions[0].decided_at
@@ -210,7 +221,7 @@ class Pool:
             for one, event in zip(decisions, events, strict=True)
         ]
         offsets = dict(self._offsets)
-        await self._patiently(lambda: _transact(producer, records, offsets))
+        await self._patiently(lambda: self._transact(records, offsets))
         self._metrics.publish.labels(self.name).observe(self._clock.monotonic() - started)
         self._metrics.decisions.labels(self.name).inc(len(decisions))
         self._metrics.pods.labels(self.name).inc(sum(len(one.rows) for one in decisions))
@@ -230,6 +241,22 @@ class Pool:
                 {"pumice.pool": self.name, "pumice.cycle": self._cycle, "pumice.decisions": len(decisions)},
             )
         )
+
+    async def _transact(self, records: list[Record], offsets: dict[TopicPartition, int]) -> None:
+        """Publish all or nothing. A commit whose answer was lost is repeated: a decision may come twice.
+
+        A producer whose transaction failed is spent: the next try is by a new one.
+        """
+        producer = await self._open()
+        try:
+            async with producer.transaction() as transaction:
+                for record in records:
+                    await transaction.send(record)
+                if offsets:
+                    await transaction.commit_offsets(GROUP, offsets)
+        except Unavailable:
+            await self._close()
+            raise
 
     def _wake_in(self, seconds: float) -> None:
         if self._alarm is not None:
@@ -271,29 +298,19 @@ class Pool:
         metrics.given_up.labels(self.name).set(model.flights.given_up)
 
     async def _patiently(self, action: Callable[[], Awaitable[T]]) -> T:
-        """Do it, again and again while the log is away."""
-        wait = _FIRST_RETRY
+        """Do it, again and again while the log is away (its adapter says so, once for everybody)."""
+        wait, failed = _FIRST_RETRY, False
         while True:
             try:
                 result = await action()
             except Unavailable as error:
-                self._outage.away(error)
+                if not failed:
+                    self._telemetry.log.info("tried again: %s", error, extra={"pool": self.name})
+                failed = True
                 self._health.waits("log", str(error))
                 await self._clock.sleep(wait)
                 wait = min(2 * wait, _LAST_RETRY)
             else:
-                if self._outage.ongoing:
-                    self._outage.back()
+                if failed:
                     self._health.ok("log")
                 return result
-
-
-async def _transact(
-    producer: TransactionalProducer, records: list[Record], offsets: dict[TopicPartition, int]
-) -> None:
-    """Publish all or nothing. A commit whose answer was lost is repeated: a decision may come twice."""
-    async with producer.transaction() as transaction:
-        for record in records:
-            await transaction.send(record)
-        if offsets:
-            await transaction.commit_offsets(GROUP, offsets)
