@@ -37,6 +37,8 @@ class Model:
         self.queues = Queues(self.resources)
         self.waiting = Waiting(self.queues)
         self.work = Work()
+        self.capacity_seen = 0
+        """The nodes' capacity version at the last cycle."""
         self.pods: dict[Key, Pod] = {}
         self.gangs: dict[Key, Gang] = {}
         self.flights = InFlight(self.nodes, self.queues)

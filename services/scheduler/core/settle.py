@@ -64,9 +64,26 @@ def _wake(model: Model, now: datetime) -> None:
         freed = set(model.queues.freed)
         model.queues.freed.clear()
         waiting.wake_queues(freed)
-    if not model.nodes.grown:
+    if model.nodes.grown:
+        model.nodes.grown.clear()
+        _wake_capacity(model)
+        _wake_room(model)
+
+
+def _wake_capacity(model: Model) -> None:
+    """What could never fit may be able to now, and then it holds its place: try such lanes anew."""
+    if model.capacity_seen == model.nodes.capacity_version:
         return
-    model.nodes.grown.clear()
+    model.capacity_seen = model.nodes.capacity_version
+    for lanes in list(model.waiting.by_room.values()):
+        for lane in list(lanes):
+            if lane.holding is None:
+                model.waiting.wake(lane)
+
+
+def _wake_room(model: Model) -> None:
+    """Wake lanes for whose shape enough fits now."""
+    waiting = model.waiting
     for number in sorted(waiting.by_room):
         if not waiting.by_room[number]:
             del waiting.by_room[number]
