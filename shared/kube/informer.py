@@ -18,6 +18,8 @@ _log = logging.getLogger(__name__)
 
 _SHORT_WATCH_SECONDS: Final = 1.0
 """A watch that ends sooner without an event is a server in trouble: wait before the next one."""
+_NOTHING: Final = "metadata.name=-"
+"""Selects no object: the list's position is all that is asked for."""
 
 
 class Informer:
@@ -58,6 +60,7 @@ class Informer:
         self._rng = rng or random.Random()  # noqa: S311 - jitter
         self._synced = asyncio.Event()
         self._must_list = True
+        self._doubtful = False
         self._failures = 0
         self._away = False
 
@@ -95,6 +98,8 @@ class Informer:
         """Follow the API server until cancelled. Outages are waited for, everything else is raised."""
         while True:
             try:
+                if self._doubtful and not self._must_list:
+                    await self._doubt()
                 if self._must_list:
                     await self._list()
                 await self._watch()
@@ -102,8 +107,20 @@ class Informer:
                 self._must_list = True
                 await self._pause()
             except Unavailable as error:
+                self._doubtful = True
                 self._note_away(error)
                 await self._pause()
+
+    async def _doubt(self) -> None:
+        """After a cut, ask where the server's history is.
+
+        One that began anew (lost, or restored from a backup) would keep a watch from our position silent
+        until it gets there.
+        """
+        scope = self._scope | {"fields": _NOTHING}
+        position = (await self._cluster.list(self.resource, **scope)).resource_version
+        self._doubtful = False
+        self._must_list = int(position or 0) < self._store.position
 
     async def _list(self) -> None:
         self._store.begin_list()
@@ -111,7 +128,7 @@ class Informer:
         if self._transform is not None:
             listing = listing._replace(items=[self._transform(item) for item in listing.items])
         self._report(self._store.replace(listing))
-        self._must_list = False
+        self._must_list = self._doubtful = False
         self._note_back()
         self._synced.set()
 
@@ -133,6 +150,7 @@ class Informer:
         except Unavailable as error:
             if not opened:
                 raise
+            self._doubtful = True
             _log.debug("%s: watch was cut: %s", self.resource.plural, error)
         if useful or self._clock.monotonic() - started >= _SHORT_WATCH_SECONDS:
             self._failures = 0

@@ -35,9 +35,12 @@ class Script:
         self.steps = deque(steps)
         self.versions: list[str] = []
         self.lists = 0
+        self.now = "1000000"
         self.live: asyncio.Queue[WatchEvent | Exception | None] = asyncio.Queue()
 
     async def list(self, resource, namespace=None, *, labels="", fields="", page=500):
+        if fields == "metadata.name=-":
+            return Listing([], self.now)
         self.lists += 1
         step = self.steps.popleft()
         if isinstance(step, Exception):
@@ -135,6 +138,18 @@ async def test_an_event_older_than_the_watch_means_that_the_history_began_anew()
         await settled()
         assert changes == [(None, pod("a", 80)), (pod("a", 80), None), (None, young)]
         assert server.versions == ["90", "4"]
+
+
+async def test_a_server_that_comes_back_with_a_younger_history_is_listed_anew(caplog):
+    young = pod("young", 3)
+    server = Script(
+        Listing([pod("a", 80)], "90"), [], *[Unavailable("refused")] * 2, Listing([young], "4"), []
+    )
+    server.now = "4"
+    async with running(server) as (_, changes):
+        await settled()
+        assert changes == [(None, pod("a", 80)), (pod("a", 80), None), (None, young)]
+        assert server.versions[-1] == "4"
 
 
 async def test_an_outage_is_said_once_and_its_end_once_and_health_follows(caplog):
