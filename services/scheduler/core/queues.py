@@ -25,6 +25,7 @@ class Queue:
 
     name: str
     known: bool = False
+    facts: QueueState | None = None
     state: str = ""
     parent: str = ""
     weight: int = 1
@@ -55,6 +56,8 @@ class Queues:
         self.by_name: dict[str, Queue] = {}
         self.freed: set[str] = set()
         """Queues that hold less, or may hold more, than before: taken by the cycle."""
+        self.changed: set[str] = set()
+        """Queues with other rules than before: taken by the cycle."""
         self._deserved: dict[str, dict[int, float]] = {}
         self._deserved_of: tuple[int, int] | None = None
         self._version = 0
@@ -70,6 +73,10 @@ class Queues:
     def upsert(self, state: QueueState) -> None:
         """Take in a queue's facts."""
         queue = self.get(state.name)
+        if queue.facts == state:
+            return
+        queue.facts = state
+        self.changed.add(state.name)
         capability = None if state.capability is None else self._limits(state.capability)
         moved = not queue.known or queue.parent != state.parent
         queue.known, queue.state, queue.parent = True, state.state, state.parent
@@ -84,6 +91,8 @@ class Queues:
         queue = self.by_name.get(name)
         if queue is not None:
             queue.known, queue.state, queue.parent, queue.capability = False, "", "", None
+            queue.facts = None
+            self.changed.add(name)
             self._link()
             self.freed.add(name)
             self._version += 1
@@ -163,6 +172,7 @@ class Queues:
                 for column, amount in queue.own.items():
                     level.held[column] = level.held.get(column, 0) + amount
         self.freed.update(self.by_name)
+        self.changed.update(self.by_name)
 
 
 def divide(queues: Iterable[Queue], cluster: Mapping[int, int]) -> dict[str, dict[int, float]]:

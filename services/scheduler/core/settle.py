@@ -64,21 +64,24 @@ def _wake(model: Model, now: datetime) -> None:
         freed = set(model.queues.freed)
         model.queues.freed.clear()
         waiting.wake_queues(freed)
+    if model.queues.changed:
+        changed = set(model.queues.changed)
+        model.queues.changed.clear()
+        waiting.wake_lanes_of(changed)
+    _wake_capacity(model)
     if model.nodes.grown:
         model.nodes.grown.clear()
-        _wake_capacity(model)
         _wake_room(model)
 
 
 def _wake_capacity(model: Model) -> None:
-    """What could never fit may be able to now, and then it holds its place: try such lanes anew."""
+    """With other nodes, other gangs could ever fit, and so hold their place: try such lanes anew."""
     if model.capacity_seen == model.nodes.capacity_version:
         return
     model.capacity_seen = model.nodes.capacity_version
     for lanes in list(model.waiting.by_room.values()):
         for lane in list(lanes):
-            if lane.holding is None:
-                model.waiting.wake(lane)
+            model.waiting.wake(lane)
 
 
 def _wake_room(model: Model) -> None:

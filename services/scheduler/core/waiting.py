@@ -143,6 +143,12 @@ class Waiting:
             for lane in list(self.by_quota.get(name, ())) + list(self.by_state.get(name, ())):
                 self.wake(lane)
 
+    def wake_lanes_of(self, names: set[str]) -> None:
+        """Try all lanes again of queues whose rules, or a parent's, are others now."""
+        for lane in list(self.lanes.values()):
+            if any(level.name in names for level in lane.queue.chain):
+                self.wake(lane)
+
     def holder_of(
         self, queue: Queue, shapes: Iterable[Shape], key: OrderKey, policy: Policy, now: datetime
     ) -> Lane | None:

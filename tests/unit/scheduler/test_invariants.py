@@ -284,6 +284,7 @@ Cluster.TestCase.settings = settings(
     max_examples=30,
     stateful_step_count=30,
     deadline=None,
+    derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )
 TestCluster = Cluster.TestCase
