@@ -4,55 +4,49 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-from pumice import AsyncClient, Retry
 from shared.api.resources import JOBS, PODGROUPS
 from tests.fixtures.platform import gang
-from tests.fixtures.services import SERVICES, PodWatch, Services, cluster_of, running_services
-from tools.kafka import Broker
+from tests.fixtures.services import SERVICES, PodWatch, Services, ended
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
 GANGS = 50
 WORKERS = 3
 
 
-async def kill_each_once(services: Services) -> None:
-    for name in SERVICES:
-        await asyncio.sleep(1.5)
-        process = services.processes[name]
-        await process.kill()
-        await asyncio.sleep(0.3)
-        await process.start()
-        await services.until_ready(name)
+async def test_every_gang_ends_once_and_whole_whoever_is_killed(services: Services):
+    names = [f"kill-{number}" for number in range(GANGS)]
+    async with services.client() as client, services.cluster() as cluster, PodWatch(cluster) as watch:
+        killed = asyncio.Event()
 
+        async def submit() -> None:
+            """Submit half of the gangs at a steady pace, and the rest so that there is work to the end."""
+            for number, name in enumerate(names):
+                await client.submit(gang(name, workers=WORKERS, command="sleep 0.5"), wait=None)
+                if not killed.is_set():
+                    await asyncio.sleep(0.15 if number < GANGS // 2 else 0.6)
 
-async def test_every_gang_ends_once_and_whole_whoever_is_killed(own_kafka_broker: Broker, tmp_path: Path):
-    async with (
-        running_services(tmp_path, own_kafka_broker.bootstrap, "16x8") as services,
-        cluster_of(services) as cluster,
-        PodWatch(cluster) as watch,
-        AsyncClient(services.url, retry=Retry(attempts=60, patience=120)) as client,
-    ):
-        killing = asyncio.create_task(kill_each_once(services))
+        submitting = asyncio.create_task(submit())
+        for service in SERVICES:
+            await asyncio.sleep(1)
+            process = services.processes[service]
+            await process.kill()
+            await process.start()
+            await services.until_ready(service)
+        killed.set()
+        await submitting
+        jobs = await asyncio.gather(*(ended(client, name, 120) for name in names))
+        assert Counter(job.phase for job in jobs) == {"Completed": GANGS}
 
-        async def submit(number: int) -> None:
-            await asyncio.sleep(number * 0.15)
-            await client.submit(gang(f"gang-{number}", workers=WORKERS, command="sleep 0.5"), wait=None)
-
-        await asyncio.gather(*(submit(number) for number in range(GANGS)))
-        await killing
-        ended = await asyncio.gather(
-            *(client.wait_until(f"gang-{number}", "finished", timeout=150) for number in range(GANGS))
-        )
-        assert Counter(job.phase for job in ended) == {"Completed": GANGS}
-
-        pods = watch.pods
-        assert Counter(pod["status"]["phase"] for pod in pods) == {"Succeeded": GANGS * (1 + WORKERS)}
-        twice = {name: uids for name, uids in watch.uids.items() if len(uids) > 1}
-        assert twice == {}
-        assert len((await cluster.list(JOBS)).items) == GANGS
-        assert len((await cluster.list(PODGROUPS)).items) == GANGS
-        assert not any("Traceback" in process.output for process in services.processes.values())
+        assert Counter(pod["status"]["phase"] for pod in watch.pods("kill-")) == {
+            "Succeeded": GANGS * (1 + WORKERS)
+        }
+        assert watch.twice("kill-") == {}
+        for kind in (JOBS, PODGROUPS):
+            made = [one["metadata"]["name"] for one in (await cluster.list(kind)).items]
+            assert len([name for name in made if name.startswith("kill-")]) == GANGS
+        assert {name: process.unclean for name, process in services.processes.items()} == {
+            name: [] for name in SERVICES
+        }

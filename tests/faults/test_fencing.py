@@ -1,0 +1,95 @@
+"""Two schedulers for one node pool: the older one stops, nothing is decided twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections import Counter
+
+import pytest
+
+from shared.clock import SystemClock
+from shared.log.kafka import KafkaLog
+from tests.fixtures.logs import read_all
+from tests.fixtures.platform import gang
+from tests.fixtures.processes import Process, eventually
+from tests.fixtures.services import PodWatch, Services, ended
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(120)]
+
+
+async def decisions(log: KafkaLog, prefix: str) -> Counter[str]:
+    """Count the decisions that bind pods, by gang."""
+    found = [json.loads(one.value or b"{}") for one in await read_all(log, "bind-decisions")]
+    names = [one["gang"]["name"] for one in found if one.get("bindings")]
+    return Counter(name for name in names if name.startswith(prefix))
+
+
+async def test_a_scheduler_whose_pool_was_taken_over_stops_with_one_line_and_decides_nothing_more(
+    services: Services,
+):
+    scheduler = services.processes["scheduler"]
+    said = len(scheduler.lines)
+    async with services.client() as client, KafkaLog(services.bootstrap, clock=SystemClock()) as log:
+        newer = await log.transactional("pumice-scheduler-default")
+        await client.submit(gang("fenced", workers=1), wait=None)
+        assert await scheduler.wait(30) == 1
+        assert (await decisions(log, "fenced-")) == {}
+        assert [line for line in scheduler.lines[said:] if not line.startswith("{")] == [
+            "pumice-scheduler: another scheduler has taken over node pool default"
+        ]
+        assert scheduler.unclean == []
+        await newer.close()
+        await scheduler.start()
+        assert (await ended(client, "fenced")).phase == "Completed"
+        assert list((await decisions(log, "fenced-")).values()) == [1]
+
+
+async def test_a_scheduler_that_hung_while_another_took_over_decides_nothing_a_second_time(
+    services: Services,
+):
+    schedulers = services.processes["scheduler"], services.another("scheduler", "scheduler-2")
+    names = [f"hung-{number}" for number in range(12)]
+    async with (
+        services.client() as client,
+        services.cluster() as cluster,
+        PodWatch(cluster) as watch,
+        KafkaLog(services.bootstrap, clock=SystemClock()) as log,
+    ):
+        said = len(schedulers[0].lines)
+        await schedulers[1].start()
+
+        def taken(scheduler: Process, since: int) -> bool:
+            lines = scheduler.lines[since:]
+            return any('"scheduling"' in line and '"pool":"default"' in line for line in lines)
+
+        # One of the two has the pool once both are members.
+        await eventually(
+            lambda: taken(schedulers[0], said) or taken(schedulers[1], 0), what="a scheduler of the pool"
+        )
+        older, newer = schedulers if taken(schedulers[0], said) else schedulers[::-1]
+        try:
+            older.send(signal.SIGSTOP)
+            for name in names[:6]:
+                await client.submit(gang(name, workers=1, command="sleep 0.2"), wait=None)
+            first = await ended(client, names[0])  # only the other one can have decided it
+            older.send(signal.SIGCONT)
+            for name in names[6:]:
+                await client.submit(gang(name, workers=1, command="sleep 0.2"), wait=None)
+                await asyncio.sleep(0.05)
+            jobs = [first, *await asyncio.gather(*(ended(client, name) for name in names[1:]))]
+            assert Counter(job.phase for job in jobs) == {"Completed": len(names)}
+            assert watch.twice("hung-") == {}
+            counted = await decisions(log, "hung-")
+            assert len(counted) == len(names)
+            assert set(counted.values()) == {1}
+            if not older.running:  # it had begun to decide before it heard that it was thrown out
+                assert older.lines[-1].endswith("another scheduler has taken over node pool default")
+                assert await older.wait() == 1
+            assert newer.running
+            assert older.unclean == newer.unclean == []
+        finally:
+            older.send(signal.SIGCONT)
+            if schedulers[1].running:
+                assert await schedulers[1].stop() == 0
