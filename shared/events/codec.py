@@ -31,17 +31,27 @@ STRUCTURED_TYPE: Final = "application/cloudevents+json"
 _MOST_LEVELS: Final = 100
 _MOST_VALUES: Final = 1_000_000
 _VERSION = re.compile(r"\.v\d+$")
+_SAME_HEADERS: Final = (("ce_specversion", SPEC_VERSION.encode()), ("content-type", JSON_TYPE.encode()))
 
 
-def encode(topic: str, key: bytes, envelope: Envelope[Contract], *, partition: int | None = None) -> Record:
-    """Return the record of an event, in CloudEvents' binary mode. Fields with their default are left out."""
+def encode(
+    topic: str,
+    key: bytes,
+    envelope: Envelope[Contract],
+    *,
+    partition: int | None = None,
+    value: bytes | None = None,
+) -> Record:
+    """Return the record of an event, in CloudEvents' binary mode.
+
+    ``value`` is what :func:`encode_data` gave for the event's data, where that is known already.
+    """
     headers: list[tuple[str, bytes]] = [
-        ("ce_specversion", SPEC_VERSION.encode()),
+        *_SAME_HEADERS,
         ("ce_id", envelope.id.encode()),
         ("ce_source", envelope.source.encode()),
         ("ce_type", envelope.type.encode()),
         ("ce_time", _format_time(envelope.time).encode()),
-        ("content-type", JSON_TYPE.encode()),
     ]
     if envelope.subject is not None:
         headers.append(("ce_subject", envelope.subject.encode()))
@@ -49,8 +59,14 @@ def encode(topic: str, key: bytes, envelope: Envelope[Contract], *, partition: i
         headers.append(("traceparent", envelope.traceparent.encode()))
     if envelope.tracestate is not None:
         headers.append(("tracestate", envelope.tracestate.encode()))
-    value = envelope.data.model_dump_json(by_alias=True, exclude_defaults=True).encode()
+    if value is None:
+        value = encode_data(envelope.data)
     return Record(topic, key, value, tuple(headers), partition)
+
+
+def encode_data(data: Contract) -> bytes:
+    """Return an event's data as JSON; fields with their default are left out."""
+    return data.model_dump_json(by_alias=True, exclude_defaults=True).encode()
 
 
 def decode(delivery: Delivery) -> Envelope[Contract]:
@@ -65,12 +81,8 @@ def decode(delivery: Delivery) -> Envelope[Contract]:
     headers = _texts(delivery.headers)
     content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     if "ce_type" in headers:
-        return _from_attributes(
-            {name.removeprefix("ce_"): text for name, text in headers.items() if name.startswith("ce_")},
-            delivery.value if content_type in ("", JSON_TYPE) else parse(delivery.value),
-            delivery,
-            headers,
-        )
+        data = delivery.value if content_type in ("", JSON_TYPE) else parse(delivery.value)
+        return _from_attributes(headers, data, delivery, headers, prefix="ce_")
     content = parse(delivery.value)
     if content_type.startswith("application/cloudevents") or _looks_structured(content):
         if not isinstance(content, dict):
@@ -148,22 +160,32 @@ def _looks_structured(content: Any) -> TypeGuard[dict[str, Any]]:
 
 
 def _from_attributes(
-    attributes: Mapping[str, Any], data: Any, delivery: Delivery, headers: Mapping[str, str]
+    attributes: Mapping[str, Any],
+    data: Any,
+    delivery: Delivery,
+    headers: Mapping[str, str],
+    *,
+    prefix: str = "",
 ) -> Envelope[Contract]:
-    missing = [name for name in ("id", "source", "type") if not isinstance(attributes.get(name), str)]
-    if missing or attributes.get("specversion") != SPEC_VERSION:
+    """Return the event; ``prefix`` is what the names of ``attributes`` begin with."""
+
+    def attribute(name: str) -> Any:
+        return attributes.get(prefix + name)
+
+    missing = [name for name in ("id", "source", "type") if not isinstance(attribute(name), str)]
+    if missing or attribute("specversion") != SPEC_VERSION:
         problem = f"missing {', '.join(missing)}" if missing else f"specversion is not {SPEC_VERSION}"
         raise ContractError("not-a-cloudevent", f"CloudEvents attributes: {problem}")
-    kind = attributes["type"]
+    kind = attribute("type")
     event = _event_class(kind, delivery.topic)
     return Envelope(
-        id=attributes["id"],
-        source=attributes["source"],
-        time=_time(attributes.get("time"), delivery),
-        subject=attributes.get("subject"),
+        id=attribute("id"),
+        source=attribute("source"),
+        time=_time(attribute("time"), delivery),
+        subject=attribute("subject"),
         data=_read(event, data, kind),
-        traceparent=headers.get("traceparent") or _text(attributes.get("traceparent")),
-        tracestate=headers.get("tracestate") or _text(attributes.get("tracestate")),
+        traceparent=headers.get("traceparent") or _text(attribute("traceparent")),
+        tracestate=headers.get("tracestate") or _text(attribute("tracestate")),
     )
 
 

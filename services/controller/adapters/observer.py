@@ -26,7 +26,7 @@ from shared.api.podspec import pod_requests
 from shared.clock import Clock
 from shared.errors import ContractError, Unavailable
 from shared.events import topics
-from shared.events.codec import decode, encode
+from shared.events.codec import decode, encode, encode_data
 from shared.events.contracts import Contract, PodState
 from shared.events.envelope import Envelope
 from shared.kube.port import Resource
@@ -161,46 +161,52 @@ class Observer:
         after: dict[bytes, bytes | None] = {}
         for resource, namespace, name in marked:
             key = topics.state_key(KINDS[resource], namespace, name)
-            for record in self._records(resource, namespace, name, key):
-                records.append(record)
-                after[key] = record.value
+            told, digest = self._records(resource, namespace, name, key)
+            if told:
+                records += told
+                after[key] = digest
         if not records:
             return
         await self._log.producer.send_many(records)
-        for key, value in after.items():
-            if value is None:
+        for key, digest in after.items():
+            if digest is None:
                 self._published.pop(key, None)
             else:
-                self._published[key] = _digest(value)
+                self._published[key] = digest
         for record in records:
             kind = topics.parse_state_key(record.key or b"//")[0]
             self._facts.labels(kind, "gone" if record.value is None else "exists").inc()
 
-    def _records(self, resource: Resource, namespace: str, name: str, key: bytes) -> list[Record]:
-        """Return what must be published about an object: nothing, its fact, its end, or both."""
+    def _records(
+        self, resource: Resource, namespace: str, name: str, key: bytes
+    ) -> tuple[list[Record], bytes | None]:
+        """Return what must be published about an object: nothing, its fact, its end, or both.
+
+        The second is the digest of the fact that stands afterwards; None for none.
+        """
         raw = self._views.get(resource, namespace, name)
         gone = Record(topics.CLUSTER_STATE, key, None)
         known = self._published.get(key)
         fact = None if raw is None else self._fact(resource, raw)
         if fact is None:
-            return [] if known is None else [gone]
-        record = self._encode(key, fact)
-        ended = isinstance(fact, PodState) and fact.phase in _ENDED
-        if ended:
-            return [] if known is None else [record, gone]
-        return [] if _digest(record.value or b"") == known else [record]
+            return ([] if known is None else [gone]), None
+        value = encode_data(fact)
+        digest = _digest(value)
+        if isinstance(fact, PodState) and fact.phase in _ENDED:
+            return ([] if known is None else [self._encode(key, fact, value, digest), gone]), None
+        return ([] if digest == known else [self._encode(key, fact, value, digest)]), digest
 
-    def _encode(self, key: bytes, fact: Contract) -> Record:
-        value = fact.model_dump_json(by_alias=True, exclude_defaults=True)
+    def _encode(self, key: bytes, fact: Contract, value: bytes, digest: bytes) -> Record:
+        subject = key.decode()
         envelope = Envelope(
-            id=hashed_id(16, "fact", key.decode(), value),
+            id=hashed_id(16, "fact", subject, digest.hex()),
             source=SOURCE,
             time=self._clock.now(),
             data=fact,
-            subject=key.decode(),
+            subject=subject,
             traceparent=getattr(fact, "traceparent", None),
         )
-        return encode(topics.CLUSTER_STATE, key, envelope)
+        return encode(topics.CLUSTER_STATE, key, envelope, value=value)
 
     def _fact(self, resource: Resource, raw: JSON) -> Contract | None:
         """Return an object's fact; None for what cannot be read or is not to be told."""
