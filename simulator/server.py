@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 from aiohttp import web
 
+from shared.api.meta import format_time
 from shared.clock import Clock
 from shared.errors import StartupError
 from simulator import seed
@@ -81,7 +82,7 @@ class Simulator:
     async def start(self) -> None:
         """Listen. Raises StartupError when the port is taken."""
         handler = Handler(self.world, self.clock, self._ids, self._hooks, self._settle)
-        server = web.Server(handler, request_factory=_request)
+        server = web.Server(handler, request_factory=_request, access_log=None)
         self._runner = web.ServerRunner(server, shutdown_timeout=0.1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._host, self._port, backlog=1024)
@@ -111,12 +112,13 @@ class Simulator:
 
     def _establish(self) -> None:
         """Give new CustomResourceDefinitions the conditions that say they are served."""
-        kind = self.world.registry.require("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-        collection = self.world.store.collection(kind.storage)
-        stamp = self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        for entry in list(collection.entries()):
-            if not entry.obj["status"].get("conditions"):
-                self.world.save(kind, crd_strategy.established(entry.obj, stamp), entry.creator)
+        world = self.world
+        while world.unestablished:
+            kind = world.registry.require("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+            entry = world.store.collection(kind.storage).get("", world.unestablished.pop())
+            if entry is not None and not entry.obj["status"].get("conditions"):
+                stamp = format_time(self.clock.now())
+                world.save(kind, crd_strategy.established(entry.obj, stamp), entry.creator)
 
     async def _collect(self) -> None:
         while True:

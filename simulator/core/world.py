@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
+from shared.api.meta import format_time
 from simulator.core.entries import Entry
 from simulator.core.kinds import Kind, Registry
 from simulator.core.store import Store
@@ -55,7 +56,7 @@ class Call:
     @property
     def stamp(self) -> str:
         """Return the time as metadata shows it."""
-        return self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        return format_time(self.now)
 
 
 class World:
@@ -68,6 +69,7 @@ class World:
         self.gone: deque[str] = deque()
         self.suspects: dict[tuple[str, str, str], None] = {}  # in order, each once
         self.swept: set[str] = set()
+        self.unestablished: set[str] = set()  # CRDs whose status does not say yet that they are served
         self.defined: Callable[[JSON], list[Kind]] = lambda _crd: []
 
     def find(self, resource: str, namespace: str, name: str) -> JSON | None:
@@ -96,6 +98,8 @@ class World:
                 self.suspects[key] = None
         if kind.storage == CRDS:
             self._serve(entry.obj)
+            if not entry.obj["status"].get("conditions"):
+                self.unestablished.add(entry.name)
         return entry
 
     def erase(self, kind: Kind, entry: Entry) -> Entry:

@@ -112,26 +112,19 @@ async def stream(
 async def _send(
     clock: Clock, response: web.StreamResponse, subscription: Subscription, limit: float, *, bookmarks: bool
 ) -> None:
-    end = clock.monotonic() + limit
-    timer = asyncio.ensure_future(_timer(clock, subscription, end, bookmarks=bookmarks))
+    timer = asyncio.create_task(_timer(clock, subscription, limit, bookmarks=bookmarks))
     try:
-        while not (timer.done() and subscription.idle):
-            lines = asyncio.ensure_future(subscription.lines())
-            await asyncio.wait(
-                {lines, timer} if not timer.done() else {lines}, return_when=asyncio.FIRST_COMPLETED
-            )
-            if not lines.done():
-                lines.cancel()
-                return
-            await response.write(lines.result())
-            if subscription.overrun and subscription.idle:
-                return
+        while lines := await subscription.lines():
+            await response.write(lines)
     finally:
         timer.cancel()
 
 
-async def _timer(clock: Clock, subscription: Subscription, end: float, *, bookmarks: bool) -> None:
+async def _timer(clock: Clock, subscription: Subscription, limit: float, *, bookmarks: bool) -> None:
+    """Send a bookmark now and then, and end the watch in ``limit`` seconds."""
+    end = clock.monotonic() + limit
     while (left := end - clock.monotonic()) > 0:
         await clock.sleep(min(left, BOOKMARK_SECONDS))
         if bookmarks and end - clock.monotonic() > 0:
             subscription.push(subscription.bookmark())
+    subscription.end()

@@ -55,6 +55,7 @@ class Subscription:
         self._wake = asyncio.Event()
         self._limit = limit
         self.overrun = False
+        self._ended = False
         self._watcher = Watcher(namespace, self._take)
 
     def start(self, version: str, *, initial: bool) -> None:
@@ -129,18 +130,20 @@ class Subscription:
         self._pending.append(line)
         self._wake.set()
 
+    def end(self) -> None:
+        """Let :meth:`lines` give what is there, and then nothing more: the watch's time is over."""
+        self._ended = True
+        self._wake.set()
+
     async def lines(self) -> bytes:
-        """Wait for events; return some of them, joined."""
+        """Wait for events; return some of them, joined; nothing when the watch has ended or is too slow."""
         while not self._pending:
+            if self._ended or self.overrun:
+                return b""
             self._wake.clear()
             await self._wake.wait()
         taken, self._pending = self._pending[:_LINES], self._pending[_LINES:]
         return b"".join(taken)
-
-    @property
-    def idle(self) -> bool:
-        """Say whether nothing is left to send."""
-        return not self._pending
 
     def stop(self) -> None:
         """End the subscription."""
