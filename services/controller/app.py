@@ -21,6 +21,7 @@ from services.controller.adapters.start import ensure_queues, open_queue
 from services.controller.adapters.trail import Trail
 from services.controller.adapters.views import Views
 from services.controller.settings import ControllerSettings
+from shared.api import names
 from shared.api import resources as r
 from shared.clock import Clock
 from shared.errors import Unavailable
@@ -185,7 +186,9 @@ def _objects(hands: Hands, intake: Intake) -> KeyedQueue:
             await intake.command_object(name)
             return
         queue = hands.views.get(r.QUEUES, "", name)
-        if queue is not None:
+        if queue is None and name in (names.ROOT_QUEUE, names.DEFAULT_QUEUE):
+            await ensure_queues(hands.api, hands.views)
+        elif queue is not None:
             await open_queue(hands.api, queue)
 
     def retried(key: str, error: Exception, failures: int) -> None:
@@ -216,7 +219,7 @@ class _Listener:
             observer.touch(r.PODGROUPS, namespace, f"{name}-{meta['uid']}")
         elif resource is r.PODS:
             self._pod_changed(namespace, old, new)
-        elif resource is r.QUEUES and new is not None:
+        elif resource is r.QUEUES:
             self._objects.add(f"queue:{name}")
         elif resource is r.COMMANDS and new is not None:
             self._objects.add(f"command:{namespace}/{name}")
