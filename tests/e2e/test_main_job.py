@@ -8,6 +8,7 @@ from pumice import Rejected
 from services.standalone.options import Options
 from shared.api.resources import JOBS, PODGROUPS
 from tests.fixtures.platform import a_platform, gang
+from tests.fixtures.services import ended
 
 OPTIONS = Options(nodes=("4x8",), port=0)
 
@@ -114,7 +115,7 @@ async def test_a_deleted_job_leaves_nothing():
 async def test_a_job_applied_to_kubernetes_takes_the_same_path():
     async with a_platform(OPTIONS) as platform:
         await platform.cluster.create(JOBS, "default", gang("applied"))
-        job = await platform.client.wait_until("applied", "finished", timeout=30)
+        job = await ended(platform.client, "applied", 30)
         assert job.phase == "Completed"
         assert {"create", "decide", "run"} <= {
             span.name for span in (await platform.client.trace("applied")).spans

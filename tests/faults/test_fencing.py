@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 from collections import Counter
 
 import pytest
 
 from shared.clock import SystemClock
+from shared.events.codec import decode
+from shared.events.contracts import GangDecided
 from shared.log.kafka import KafkaLog
 from tests.fixtures.logs import read_all
 from tests.fixtures.platform import gang
@@ -21,9 +22,9 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(120)]
 
 async def decisions(log: KafkaLog, prefix: str) -> Counter[str]:
     """Count the decisions that bind pods, by gang."""
-    found = [json.loads(one.value or b"{}") for one in await read_all(log, "bind-decisions")]
-    names = [one["gang"]["name"] for one in found if one.get("bindings")]
-    return Counter(name for name in names if name.startswith(prefix))
+    found = [decode(one).data for one in await read_all(log, "bind-decisions") if one.key == b"default"]
+    decided = [one for one in found if isinstance(one, GangDecided) and one.bindings]
+    return Counter(one.gang.name for one in decided if one.gang.name.startswith(prefix))
 
 
 async def test_a_scheduler_whose_pool_was_taken_over_stops_with_one_line_and_decides_nothing_more(
