@@ -63,6 +63,22 @@ def never_expire(producer: Any) -> None:
     producer._message_accumulator._batch_ttl = float("inf")  # noqa: SLF001
 
 
+class _Batches(set[Any]):
+    """A set from which what is gone already may be removed."""
+
+    def remove(self, batch: Any) -> None:
+        """Take a batch out."""
+        self.discard(batch)
+
+
+def remove_twice(producer: Any) -> None:
+    """Let a batch that was put back into the queue be failed there.
+
+    Both take it out of the batches on their way, and the second time is an error in a callback.
+    """
+    producer._message_accumulator._pending_batches = _Batches()  # noqa: SLF001
+
+
 def survive_lookups(producer: Any) -> None:
     """Let a producer live on when a connection breaks just while it asks for its coordinator.
 
