@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
@@ -15,16 +16,17 @@ from typing import TYPE_CHECKING, TypeVar
 from shared.errors import Unavailable
 from shared.log.core.partition import Slice
 from shared.log.inprocess.groups import Group
+from shared.log.port import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from shared.clock import Clock
     from shared.log.core.partition import Partition
     from shared.log.core.state import Change, State
     from shared.log.inprocess.store import Store
-    from shared.log.port import TopicPartition
-
+Notice = Callable[[TopicPartition], None]
+"""Told which partition has got records."""
 T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
 
@@ -43,7 +45,7 @@ class Broker:
         self._closing = False
         self._queue: list[tuple[Callable[[], Change], asyncio.Future[Change] | None]] = []
         self._work = asyncio.Event()
-        self._listeners: dict[str, set[asyncio.Event]] = {}
+        self._listeners: dict[str, dict[Notice, None]] = {}
         self._groups: dict[str, Group] = {}
         self._trim_at: dict[TopicPartition, int] = {}
         self._failure: str | None = None
@@ -124,15 +126,15 @@ class Broker:
         """Return the coordinator of a group."""
         return self._groups.setdefault(name, Group(name, self.state))
 
-    def listen(self, topics: Iterable[str], event: asyncio.Event) -> None:
-        """Set ``event`` whenever one of ``topics`` gets records."""
+    def listen(self, topics: Iterable[str], notice: Notice) -> None:
+        """Call ``notice`` with each partition of ``topics`` that gets records."""
         for topic in topics:
-            self._listeners.setdefault(topic, set()).add(event)
+            self._listeners.setdefault(topic, {})[notice] = None
 
-    def unlisten(self, topics: Iterable[str], event: asyncio.Event) -> None:
+    def unlisten(self, topics: Iterable[str], notice: Notice) -> None:
         """Undo :meth:`listen`."""
         for topic in topics:
-            self._listeners.get(topic, set()).discard(event)
+            self._listeners.get(topic, {}).pop(notice, None)
 
     def ping(self) -> None:
         """Raise Unavailable when the last write failed."""
@@ -151,10 +153,9 @@ class Broker:
 
     def _publish(self, change: Change) -> None:
         self.state.publish(change)
-        for topic in {delivery.topic for delivery in change.appended}:
-            for event in self._listeners.get(topic, ()):
-                event.set()
         for where in change.ends:
+            for notice in self._listeners.get(where.topic, ()):
+                notice(where)
             self._bound(self.state.partitions[where])
 
     def _bound(self, partition: Partition) -> None:

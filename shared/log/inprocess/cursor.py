@@ -22,12 +22,13 @@ class Cursor:
         self._topics = tuple(topics)
         self._positions: dict[TopicPartition, int] = {}
         self._paused: set[TopicPartition] = set()
+        self._behind: dict[TopicPartition, None] = {}
+        """Partitions that may hold something to read; whose turn it is stands first."""
         self._wake = asyncio.Event()
-        self._turn = 0
         self._held = False
         self._closed = False
         self._interrupted = False
-        broker.listen(self._topics, self._wake)
+        broker.listen(self._topics, self._notice)
 
     @property
     def closed(self) -> bool:
@@ -44,6 +45,7 @@ class Cursor:
         self._positions = dict(positions)
         self._paused.clear()
         self._held = held
+        self._behind = dict.fromkeys(positions)
         self._wake.set()
 
     def release(self) -> None:
@@ -55,7 +57,7 @@ class Cursor:
         """Read ``where`` from ``offset`` next, if it is among ours."""
         if where in self._positions:
             self._positions[where] = offset
-            self._wake.set()
+            self._notice(where)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Leave these out."""
@@ -63,7 +65,13 @@ class Cursor:
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these again."""
-        self._paused.difference_update(partitions)
+        for where in partitions:
+            self._paused.discard(where)
+            self._notice(where)
+
+    def _notice(self, where: TopicPartition) -> None:
+        """Look into this partition at the next poll."""
+        self._behind[where] = None
         self._wake.set()
 
     def interrupt(self) -> None:
@@ -74,7 +82,7 @@ class Cursor:
     def close(self) -> None:
         """End a waiting poll; later ones raise Unavailable."""
         self._closed = True
-        self._broker.unlisten(self._topics, self._wake)
+        self._broker.unlisten(self._topics, self._notice)
         self._wake.set()
 
     async def poll(self, max_records: int, timeout: float) -> list[Delivery]:
@@ -82,7 +90,8 @@ class Cursor:
         if self._closed:
             message = "this consumer is closed"
             raise Unavailable(message)
-        await self._broker.clock.sleep(0)  # a busy reader must not starve the loop
+        if self._behind:
+            await self._broker.clock.sleep(0)  # a busy reader must not starve the loop
         deadline = asyncio.get_running_loop().time() + timeout
         try:
             while not (self._closed or self._interrupted):
@@ -100,8 +109,11 @@ class Cursor:
         taken: list[Delivery] = []
         moves: list[tuple[TopicPartition, int, int]] = []
         for where in self._in_turn():
+            if len(taken) >= limit:
+                break
             before = self._positions.get(where)
-            if before is None or len(taken) >= limit or self._broker.at_end(where, before):
+            if before is None or self._broker.at_end(where, before):
+                self._behind.pop(where, None)
                 continue
             records, after = await self._broker.read(where, before, limit - len(taken))
             if self._positions.get(where) == before and where not in self._paused:
@@ -111,14 +123,14 @@ class Cursor:
         if any(self._positions.get(where) != before for where, before, _ in moves):
             self._wake.set()
             return []
-        self._positions.update((where, after) for where, _, after in moves)
+        for where, _, after in moves:
+            self._positions[where] = after
+            self._behind.pop(where, None)
+            if not self._broker.at_end(where, after):
+                self._behind[where] = None  # behind the others, so that a full one starves none
         return taken
 
     def _in_turn(self) -> list[TopicPartition]:
-        """Begin with another partition each time, so that a full one starves none."""
         if self._held:
             return []
-        ours = [where for where in self._positions if where not in self._paused]
-        self._turn += 1
-        first = self._turn % len(ours) if ours else 0
-        return ours[first:] + ours[:first]
+        return [where for where in self._behind if where not in self._paused]
