@@ -14,6 +14,7 @@ import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
@@ -170,7 +171,7 @@ class Consuming:
             delivery = item.delivery
             outcome = await self._handle(item)
             lane.popleft()
-            self._metrics.consumed.labels(delivery.topic, outcome).inc()
+            self._metrics.consumed(delivery.topic, outcome).inc()
             self._offsets.finish(delivery)
         del self._lanes[key]
 
@@ -237,12 +238,13 @@ class _Metrics:
 
     def __init__(self, registry: CollectorRegistry, group: str) -> None:
         prefix = f"pumice_{group.replace('-', '_')}"
-        self.consumed = Counter(
+        consumed = Counter(
             f"{prefix}_consumed_messages",
             "Messages taken from a topic, by what became of them (handled, dead-letter).",
             ["topic", "outcome"],
             registry=registry,
         )
+        self.consumed = cache(consumed.labels)
         self.retries = Counter(
             f"{prefix}_consumer_retries",
             "Messages tried again, by error.",

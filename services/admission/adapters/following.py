@@ -18,6 +18,8 @@ from shared.telemetry.telemetry import Telemetry
 CONTROLLER_GROUP: Final = "controller"
 """The consumer group that creates admitted jobs: what it has not committed is still to come."""
 _TOPICS: Final = (topics.CLUSTER_STATE, topics.JOB_ADMITTED, topics.JOB_REJECTED)
+_KINDS: Final = (b"job/", b"queue/")
+"""How the keys of those facts begin that the rules depend on."""
 _PART: Final = "view"
 _LOG_PART: Final = "log"
 _RETRY_PAUSE: Final = 0.5
@@ -88,6 +90,8 @@ class Follower:
                 self._health.waits(_PART, "no queue yet: the controller has not started")
 
     def _fold(self, delivery: Delivery) -> None:
+        if delivery.topic == topics.CLUSTER_STATE and not (delivery.key or b"").startswith(_KINDS):
+            return  # not decoded: most facts are about pods
         try:
             if delivery.value is None:
                 if delivery.topic == topics.CLUSTER_STATE and delivery.key is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import cache
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter
@@ -27,12 +28,13 @@ class Api:
         self._cluster = cluster
         self._fold = fold
         self._gate = asyncio.Semaphore(concurrency)
-        self._writes: Final = Counter(
+        writes: Final = Counter(
             "pumice_controller_api_writes",
             "Writes to the Kubernetes API, by verb, kind and outcome (ok, or the error's name).",
             ["verb", "kind", "outcome"],
             registry=registry,
         )
+        self._writes = cache(writes.labels)
 
     async def read(self, resource: Resource, namespace: str | None, name: str) -> JSON:
         """Read one object past the informer and fold it in. Raises NotFound."""
@@ -102,4 +104,4 @@ class Api:
         return await self.read(resource, namespace, pod)
 
     def _count(self, verb: str, resource: Resource, error: PumiceError | None = None) -> None:
-        self._writes.labels(verb, resource.plural, type(error).__name__ if error else "ok").inc()
+        self._writes(verb, resource.plural, type(error).__name__ if error else "ok").inc()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import cache
 from hashlib import blake2b
 from typing import Final
 
@@ -73,12 +74,13 @@ class Observer:
         self._marked: dict[Ref, None] = {}
         self._wake = asyncio.Event()
         self._publishing = asyncio.Lock()
-        self._facts: Final = Counter(
+        told: Final = Counter(
             "pumice_controller_facts",
             "Facts published on cluster-state, by kind and whether the object exists or is gone.",
             ["kind", "what"],
             registry=registry,
         )
+        self._facts = cache(told.labels)
 
     def touch(self, resource: Resource, namespace: str, name: str) -> None:
         """Note that an object's fact may have changed."""
@@ -175,7 +177,7 @@ class Observer:
                 self._published[key] = digest
         for record in records:
             kind = topics.parse_state_key(record.key or b"//")[0]
-            self._facts.labels(kind, "gone" if record.value is None else "exists").inc()
+            self._facts(kind, "gone" if record.value is None else "exists").inc()
 
     def _records(
         self, resource: Resource, namespace: str, name: str, key: bytes
