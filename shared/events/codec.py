@@ -11,7 +11,7 @@ cannot be read raises :class:`shared.errors.ContractError` with a stable reason.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, TypeGuard
 
@@ -30,6 +30,7 @@ JSON_TYPE: Final = "application/json"
 STRUCTURED_TYPE: Final = "application/cloudevents+json"
 _MOST_LEVELS: Final = 100
 _MOST_VALUES: Final = 1_000_000
+_REQUIRED: Final = ("id", "source", "type")
 _VERSION = re.compile(r"\.v\d+$")
 _SAME_HEADERS: Final = (("ce_specversion", SPEC_VERSION.encode()), ("content-type", JSON_TYPE.encode()))
 
@@ -168,24 +169,21 @@ def _from_attributes(
     prefix: str = "",
 ) -> Envelope[Contract]:
     """Return the event; ``prefix`` is what the names of ``attributes`` begin with."""
-
-    def attribute(name: str) -> Any:
-        return attributes.get(prefix + name)
-
-    missing = [name for name in ("id", "source", "type") if not isinstance(attribute(name), str)]
-    if missing or attribute("specversion") != SPEC_VERSION:
+    get: Callable[[str], Any] = attributes.get
+    missing = [name for name in _REQUIRED if not isinstance(get(prefix + name), str)]
+    if missing or get(prefix + "specversion") != SPEC_VERSION:
         problem = f"missing {', '.join(missing)}" if missing else f"specversion is not {SPEC_VERSION}"
         raise ContractError("not-a-cloudevent", f"CloudEvents attributes: {problem}")
-    kind = attribute("type")
+    kind = get(prefix + "type")
     event = _event_class(kind, delivery.topic)
     return Envelope(
-        id=attribute("id"),
-        source=attribute("source"),
-        time=_time(attribute("time"), delivery),
-        subject=attribute("subject"),
+        id=get(prefix + "id"),
+        source=get(prefix + "source"),
+        time=_time(get(prefix + "time"), delivery),
+        subject=get(prefix + "subject"),
         data=_read(event, data, kind),
-        traceparent=headers.get("traceparent") or _text(attribute("traceparent")),
-        tracestate=headers.get("tracestate") or _text(attribute("tracestate")),
+        traceparent=headers.get("traceparent") or _text(get(prefix + "traceparent")),
+        tracestate=headers.get("tracestate") or _text(get(prefix + "tracestate")),
     )
 
 

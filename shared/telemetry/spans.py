@@ -98,7 +98,7 @@ def new_traceparent(random_bytes: Callable[[int], bytes], *, sampled: bool = Tru
 
 def hashed_id(size: int, *parts: str | int) -> str:
     """Return ``size`` bytes in hex, never all zeros, which depend on the parts and on nothing else."""
-    text = "\x1f".join(str(part) for part in parts)
+    text = "\x1f".join(map(str, parts))
     digest = blake2b(text.encode(), digest_size=size).hexdigest()
     return digest if int(digest, 16) else digest[:-1] + "1"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Final
 
 from services.controller.adapters.hands import Hands
@@ -66,8 +65,8 @@ class Intake:
 
     def _stamped(self, event: JobAdmitted, message: Message) -> JSON:
         """Return the job with our annotations: whose submission it is, and its trace."""
-        job = copy.deepcopy(event.job)
-        metadata = job.setdefault("metadata", {})
+        job = {name: part for name, part in event.job.items() if name != "status"}
+        metadata = job["metadata"] = dict(job.get("metadata") or {})
         metadata.setdefault("namespace", "default")
         if not metadata.get("name"):
             raise ContractError("invalid-data", "an admitted job without a name")
@@ -83,7 +82,6 @@ class Intake:
         if event.submitted_by:
             annotations[names.SUBMITTED_BY] = event.submitted_by
         metadata["annotations"] = annotations
-        job.pop("status", None)
         return job
 
     async def _reject(self, message: Message, event: JobAdmitted, job: JSON, why: Violation) -> None:

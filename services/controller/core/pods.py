@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Final
 
 from services.controller.core.model import JSON, Task, Wanted
@@ -29,7 +28,7 @@ def pod_annotations(wanted: Wanted, task: Task) -> dict[str, str]:
 def make_pod(wanted: Wanted, status: Status, task: Task, index: int, *, node: str | None = None) -> JSON:
     """Return the body of a member's pod; with ``node`` it is created already bound."""
     template = task.spec.template
-    spec: JSON = copy.deepcopy(template.spec.dump())
+    spec = template.spec.dump()
     spec.setdefault("schedulerName", wanted.scheduler)
     spec["schedulerName"] = spec["schedulerName"] or wanted.scheduler
     if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
