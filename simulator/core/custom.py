@@ -6,11 +6,15 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
 
+import orjson
+
 from simulator.core import structural
 from simulator.core.errors import Cause
 from simulator.core.kinds import Column, Kind, Scale, Strategy
 
 JSON = dict[str, Any]
+_OWN: Final = frozenset({"apiVersion", "kind", "metadata"})
+"""What the API server itself knows of every object."""
 
 
 def kinds(crd: JSON, decode_metadata: Callable[[JSON], JSON]) -> list[Kind]:
@@ -69,22 +73,21 @@ def _decoder(
 
 
 def _validator(schema: JSON) -> Callable[[JSON, JSON | None], list[Cause]]:
+    """Return the check of an object, and of its change.
+
+    What a change leaves as it was is not looked at again, as in Kubernetes (validation ratcheting, KEP-4008);
+    rules about a transition are, for they may refuse that nothing changes.
+    """
+    properties: JSON = schema.get("properties") or {}
+    ratcheting = frozenset(key for key, part in properties.items() if b"oldSelf" not in orjson.dumps(part))
+    needed = [name for name in schema.get("required") or () if name not in _OWN]
+
     def check(obj: JSON, old: JSON | None) -> list[Cause]:
-        value = {key: part for key, part in obj.items() if key not in ("apiVersion", "kind", "metadata")}
-        before = (
-            {key: part for key, part in old.items() if key not in ("apiVersion", "kind", "metadata")}
-            if old
-            else None
-        )
-        bare = {
-            **schema,
-            "required": [
-                name
-                for name in schema.get("required") or ()
-                if name not in ("apiVersion", "kind", "metadata")
-            ],
-        }
-        return structural.validate(bare, value, "", before)
+        value = {key: part for key, part in obj.items() if key not in _OWN}
+        before = {key: part for key, part in old.items() if key not in _OWN} if old else None
+        same = {key for key in ratcheting if before and key in before and value.get(key) == before[key]}
+        looked_at = {key: part for key, part in properties.items() if key not in same}
+        return structural.validate({**schema, "properties": looked_at, "required": needed}, value, "", before)
 
     return check
 

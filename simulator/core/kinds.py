@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 from simulator.core.errors import Cause
@@ -94,7 +95,7 @@ class Scale(NamedTuple):
     selector: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: a cached property needs a place
 class Kind:
     """One kind in one version. ``decode`` turns a parsed body into a private, pruned, typed copy.
 
@@ -130,7 +131,7 @@ class Kind:
         """Return ``group/version``, or ``version`` in the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
-    @property
+    @cached_property
     def qualified(self) -> str:
         """Return ``plural.group`` as messages and the registry name the resource."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
@@ -145,7 +146,7 @@ class Kind:
         """Return the kind of a list of these."""
         return f"{self.kind}List"
 
-    @property
+    @cached_property
     def storage(self) -> str:
         """Return the qualified resource under which objects are stored."""
         return self.view.storage if self.view else self.qualified

@@ -206,7 +206,7 @@ class Types:
         found = self._coders.get(name)
         if found is not None:
             return found
-        plan: dict[str, tuple[Coder, Any]] = {}
+        plan: dict[str, tuple[Coder, Any, type | None]] = {}
         absent: list[tuple[str, Coder | None, Any]] = []
 
         def code(value: Any) -> Any:
@@ -220,13 +220,17 @@ class Types:
                     continue
                 if one is None:
                     continue
-                try:
-                    coded = step[0](one)
-                except WrongType as error:
-                    error.path.append(key)
-                    error.struct = error.struct or name
-                    raise
-                if coded != step[1]:
+                coder, dropped, scalar = step
+                if type(one) is scalar:
+                    coded = one
+                else:
+                    try:
+                        coded = coder(one)
+                    except WrongType as error:
+                        error.path.append(key)
+                        error.struct = error.struct or name
+                        raise
+                if coded != dropped:
                     out[key] = coded
             for key, maker, zero in absent:
                 if key not in out:
@@ -235,7 +239,8 @@ class Types:
 
         self._coders[name] = code  # before the fields: types may refer to themselves
         for key, field in self.fields(name).items():
-            plan[key] = (self._coder(field.type), self._dropped(field))
+            scalar = _PYTHON.get(field.type.removeprefix("*"))
+            plan[key] = (self._coder(field.type), self._dropped(field), scalar)
             if (zero := self._zero(field)) is not None:
                 absent.append((key, *zero))
         return code
