@@ -21,8 +21,8 @@ class SchedulerSettings(CommonSettings):
     debounce: float = Field(
         0.002,
         ge=0,
-        description="Pause between a change and the cycle it starts: joins the events of a burst, and is "
-        "small against the log's round trip.",
+        description="Least pause between two cycles: a change after a rest is decided at once, those of a "
+        "burst together. Small against the log's round trip.",
     )
     cycle_gangs: int = Field(
         200,

@@ -185,13 +185,16 @@ class Pool:
     # ------------------------------------------------------------------ cycles
 
     async def _cycles(self) -> NoReturn:
+        """Decide at the first change at once, and at those that follow it soon together."""
         self._wake.set()
+        rested = self._clock.monotonic()
         while True:
             await self._wake.wait()
-            await self._clock.sleep(self._settings.debounce)
+            await self._clock.sleep(rested - self._clock.monotonic())
             self._wake.clear()
             while await self._once():
                 await self._clock.sleep(0)
+            rested = self._clock.monotonic() + self._settings.debounce
 
     async def _once(self) -> bool:
         """Decide and publish; say whether there is more to decide at once."""
