@@ -12,7 +12,6 @@ answer was lost raises ``Unavailable`` though it may have happened: write so tha
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -21,8 +20,7 @@ JSONPatch = list[JSON]
 """The operations of a JSON patch (RFC 6902)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(NamedTuple):
     """A kind as the API server serves it. ``group`` is empty for the core group."""
 
     group: str

@@ -69,6 +69,8 @@ class Views:
             for resource in WATCHED
         }
         self._jobs: dict[str, JobEntry] = {}
+        self._pods: dict[str, tuple[JSON, PodView]] = {}
+        """Pods by UID, as they are and as read."""
         self._gangs: dict[str, tuple[tuple[object, ...], Gang | None]] = {}
         self._priorities: Priorities | None = None
 
@@ -133,7 +135,15 @@ class Views:
         """Return the pods that belong to this very job, by name."""
         raws = self._informers[r.PODS].by(_BY_JOB, job_key(wanted.namespace, wanted.name))
         own = (raw for raw in raws if owner_job(raw) == (wanted.name, wanted.uid))
-        return tuple(sorted((read_pod(raw) for raw in own), key=lambda pod: pod.name))
+        return tuple(sorted((self._pod(raw) for raw in own), key=lambda pod: pod.name))
+
+    def _pod(self, raw: JSON) -> PodView:
+        """Return a pod as read; each version is read once."""
+        uid = raw["metadata"]["uid"]
+        known = self._pods.get(uid)
+        if known is None or known[0] is not raw:
+            known = self._pods[uid] = (raw, read_pod(raw))
+        return known[1]
 
     def gang(self, key: str) -> Gang | None:
         """Return a job's gang as it is now."""
@@ -174,6 +184,8 @@ class Views:
         def changed(old: JSON | None, new: JSON | None) -> None:
             if resource is r.PRIORITYCLASSES:
                 self._priorities = None
+            elif resource is r.PODS and new is None and old is not None:
+                self._pods.pop(old["metadata"]["uid"], None)
             self._on_change(resource, old, new)
 
         return changed

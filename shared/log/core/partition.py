@@ -40,8 +40,10 @@ class Slice(NamedTuple):
 
 def size_of(delivery: Delivery) -> int:
     """Return about how many bytes of memory ``delivery`` takes."""
-    headers = sum(len(name) + len(value) for name, value in delivery.headers)
-    return len(delivery.key or b"") + len(delivery.value or b"") + headers + _RECORD_OVERHEAD
+    size = len(delivery.key or b"") + len(delivery.value or b"") + _RECORD_OVERHEAD
+    for name, value in delivery.headers:
+        size += len(name) + len(value)
+    return size
 
 
 class Partition:

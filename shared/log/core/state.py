@@ -206,8 +206,10 @@ class State:
 
 def record_size(record: Record) -> int:
     """Return a record's bytes as far as they count for the limit: key, value and headers."""
-    headers = sum(len(name.encode()) + len(value) for name, value in record.headers)
-    return len(record.key or b"") + len(record.value or b"") + headers
+    size = len(record.key or b"") + len(record.value or b"")
+    for name, value in record.headers:
+        size += len(name.encode()) + len(value)
+    return size
 
 
 def too_large(record: Record, size: int, limit: int) -> TooLarge:
