@@ -93,6 +93,9 @@ class Transport:
         self._rng = rng
         self._throttle = Throttle(options.qps, options.burst, clock)
         self._in_flight = asyncio.Semaphore(options.max_in_flight)
+        self._patience = aiohttp.ClientTimeout(
+            total=options.request_seconds, sock_connect=options.connect_seconds
+        )
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
 
@@ -112,11 +115,8 @@ class Transport:
                     await self._clock.sleep(wait + min(failure.at_least, self.options.backoff.longest))
 
     async def _once(self, request: Request) -> Any:
-        timeout = aiohttp.ClientTimeout(
-            total=self.options.request_seconds, sock_connect=self.options.connect_seconds
-        )
         try:
-            async with await self._open(request, timeout) as response:
+            async with await self._open(request, self._patience) as response:
                 body = await response.read()
         except aiohttp.ClientConnectorError as error:
             raise _TryAgain(Unavailable(f"{request}: {error}")) from error
@@ -191,6 +191,7 @@ class Transport:
         self._session = aiohttp.ClientSession(
             # No limit of connections: `max_in_flight` is the limit, and watches must not use it up.
             connector=aiohttp.TCPConnector(limit=0, ssl=self._credentials.tls()),
+            cookie_jar=aiohttp.DummyCookieJar(),  # an API server sets none; a jar is asked at each request
             headers={
                 "Accept": "application/json",
                 "Accept-Encoding": "gzip" if self.options.compress else "identity",

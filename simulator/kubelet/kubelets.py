@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from shared.api.resources import PODS
-from shared.clock import Clock
+from shared.clock import Alarm, Clock
 from shared.errors import Conflict, NotFound, Refused, Unavailable
 from shared.kube.informer import Informer
 from shared.kube.port import JSON, Cluster, Patch
@@ -78,6 +78,7 @@ class Kubelets:
         self._roster = Roster(nodes, start_delay=self._start_delay, stop_seconds=self._options.stop_seconds)
         self._changes: deque[tuple[JSON | None, JSON | None]] = deque()
         self._wake = asyncio.Event()
+        self._alarm = Alarm(clock, self._wake)
         self._ready = asyncio.Event()
         self._writes: asyncio.Queue[PodEntry] = asyncio.Queue()
         self._in_hand: set[str] = set()
@@ -94,12 +95,15 @@ class Kubelets:
 
     async def run(self) -> None:
         """Run until cancelled. Waits while the API server is away."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._follow())
-            if self._options.lease_seconds is not None:
-                tasks.create_task(self._registration.renew_leases(self._options.lease_seconds))
-            for _ in range(self._options.writers):
-                tasks.create_task(self._write_for_ever())
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._follow())
+                if self._options.lease_seconds is not None:
+                    tasks.create_task(self._registration.renew_leases(self._options.lease_seconds))
+                for _ in range(self._options.writers):
+                    tasks.create_task(self._write_for_ever())
+        finally:
+            self._alarm.stop()
 
     async def ready(self) -> None:
         """Return once all nodes are registered and the pods on them are taken over."""
@@ -165,18 +169,9 @@ class Kubelets:
     async def _until_due(self) -> None:
         """Return when something is due or has changed."""
         due = self._roster.next_time()
-        if due is None:
-            await self._wake.wait()
-            return
-        seconds = (due - self._clock.now()).total_seconds()
-        sleep = asyncio.ensure_future(self._clock.sleep(seconds))
-        wake = asyncio.ensure_future(self._wake.wait())
-        try:
-            await asyncio.wait((sleep, wake), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            sleep.cancel()
-            wake.cancel()
-            await asyncio.gather(sleep, wake, return_exceptions=True)
+        if due is not None:
+            self._alarm.ring_in((due - self._clock.now()).total_seconds())
+        await self._wake.wait()
 
     def _queue(self, pods: Iterable[PodEntry]) -> None:
         for pod in pods:

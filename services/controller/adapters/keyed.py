@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
-from shared.clock import Clock
+from shared.clock import Alarm, Clock
 from shared.errors import Conflict, NotFound, Refused, Unavailable
 
 _FIRST_RETRY: Final = 0.05
@@ -69,6 +69,7 @@ class KeyedQueue:
         self._timers: list[tuple[float, str]] = []
         """A heap of (monotonic time, key); an entry that ``_due`` does not confirm is void."""
         self._wake = asyncio.Event()
+        self._alarm = Alarm(clock, self._wake)
         self._jitter = random.Random("controller")  # noqa: S311 - spreads retries, the same on each run
 
     def add(self, key: str) -> None:
@@ -95,15 +96,18 @@ class KeyedQueue:
 
     async def run(self) -> None:
         """Handle keys until cancelled; raise what is our own mistake."""
-        async with asyncio.TaskGroup() as group:
-            while True:
-                self._ring()
-                while self._waiting and len(self._busy) < self._workers:
-                    key = next(iter(self._waiting))
-                    del self._waiting[key]
-                    self._busy.add(key)
-                    group.create_task(self._work(key))
-                await self._pause()
+        try:
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    self._ring()
+                    while self._waiting and len(self._busy) < self._workers:
+                        key = next(iter(self._waiting))
+                        del self._waiting[key]
+                        self._busy.add(key)
+                        group.create_task(self._work(key))
+                    await self._pause()
+        finally:
+            self._alarm.stop()
 
     def _ring(self) -> None:
         """Add the keys whose time has come."""
@@ -119,18 +123,9 @@ class KeyedQueue:
 
     async def _pause(self) -> None:
         """Wait for the next key or timer."""
-        if not self._timers:
-            await self._wake.wait()
-        else:
-            left = max(self._timers[0][0] - self._clock.monotonic(), _TICK)
-            waiting = asyncio.ensure_future(self._wake.wait())
-            sleeping = asyncio.ensure_future(self._clock.sleep(left))
-            try:
-                await asyncio.wait((waiting, sleeping), return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                waiting.cancel()
-                sleeping.cancel()
-                await asyncio.gather(waiting, sleeping, return_exceptions=True)
+        if self._timers:
+            self._alarm.ring_in(self._timers[0][0] - self._clock.monotonic())
+        await self._wake.wait()
         self._wake.clear()
 
     async def _work(self, key: str) -> None:
