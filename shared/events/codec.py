@@ -107,7 +107,11 @@ def parse(value: bytes, *, json_only: bool = False) -> Any:
         if json_only:
             raise ContractError("not-json-or-yaml", f"not JSON: {error}") from error
         content = _parse_yaml(value, str(error))
-    _measure(content, 1, {})
+        _measure(content, 1, {})
+    else:
+        # JSON has no more values than bytes, and no more levels than opening brackets.
+        if len(value) > _MOST_VALUES or value.count(b"{") + value.count(b"[") > _MOST_LEVELS:
+            _measure(content, 1, {})
     return content
 
 
