@@ -48,10 +48,12 @@ def check(record: Record, limit: int) -> None:
 async def start_producer(link: Link, transactional_id: str | None = None) -> Any:
     """Connect a producer; a transactional one fences its elders here. May wait for the broker."""
     settings = link.settings
+    pause = {} if transactional_id is None else {"retry_backoff_ms": int(settings.transaction_retry * 1000)}
 
     async def attempt() -> Any:
         producer = AIOKafkaProducer(
             **link.common(),
+            **pause,
             acks="all",
             enable_idempotence=True,
             transactional_id=transactional_id,

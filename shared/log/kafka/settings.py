@@ -24,6 +24,9 @@ class KafkaSettings:
     transaction_timeout: float = 60.0
     """The broker aborts a transaction that is open for longer and fences its producer; until then a
     dead producer's open transaction holds readers back."""
+    transaction_retry: float = 0.01
+    """Pause before a step of a transaction is asked for again: the broker refuses it for the few
+    milliseconds in which the transaction before becomes visible."""
     close_timeout: float = 5.0
     """How long a close may take while the broker is away."""
     retry_interval: float = 0.2
