@@ -97,6 +97,11 @@ def survive_lookups(producer: Any) -> None:
     producer.client.coordinator_lookup = patient
 
 
+def stopped(producer: Any) -> bool:
+    """Say whether a producer's stop was at least begun."""
+    return bool(producer._closed)  # noqa: SLF001 - it has no public sign of it
+
+
 async def stop_producer(producer: Any, timeout: float) -> None:
     """Stop within ``timeout`` seconds; undelivered batches of an absent broker are given up."""
     if not await _within(producer.stop(), timeout):

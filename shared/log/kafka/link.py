@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from aiokafka.errors import KafkaError
@@ -29,6 +29,8 @@ class Link:
     client_id: str
     settings: KafkaSettings
     clock: Clock
+    producers: list[Any] = field(default_factory=list)
+    """aiokafka's producers that were made and may still have to be stopped."""
 
     def common(self) -> dict[str, Any]:
         """Return the arguments that every aiokafka client takes."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 from shared.clock import SystemClock
 from shared.errors import Unavailable
 from shared.log.kafka.admin import Admin
+from shared.log.kafka.aio import stop_producer, stopped
 from shared.log.kafka.consumer import KafkaConsumer
 from shared.log.kafka.link import Link
 from shared.log.kafka.outage import Outage
@@ -64,6 +65,9 @@ class KafkaLog:
         self._started = False
         await asyncio.gather(*(part.close() for part in self._open))
         await self._producer.close()
+        for producer in self._link.producers:
+            if not stopped(producer):  # whoever made it was interrupted
+                await stop_producer(producer, self._link.settings.close_timeout)
         await self._outage.close()
         await self._admin.close()
 

@@ -23,7 +23,7 @@ from aiokafka.errors import (
 
 from shared.errors import Unavailable
 from shared.log.core.state import record_size, too_large
-from shared.log.kafka.aio import consumed, never_expire, remove_twice, stop_producer, survive_lookups
+from shared.log.kafka.aio import consumed, never_expire, remove_twice, stop_producer, stopped, survive_lookups
 from shared.log.port import Position
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ async def start_producer(link: Link, transactional_id: str | None = None) -> Any
             max_request_size=settings.record_bytes + 65_536,
             linger_ms=0,
         )
+        link.producers[:] = [*(other for other in link.producers if not stopped(other)), producer]
         never_expire(producer)
         survive_lookups(producer)
         remove_twice(producer)
