@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from simulated_world import CRDS, WIDGETS, Cluster, refusal
 
-from simulator.core import rules, structural
+from simulator.core import custom, rules, structural
 
 WIDGET = "widgets.example.com"
 
@@ -114,3 +114,25 @@ def test_pruning_is_idempotent_and_leaves_its_input(value: dict):
     assert structural.prune(SCHEMA, once, "", unknown) == once
     assert unknown == []
     assert repr(value) == before
+
+
+def _checked(spec: dict, new: object, old: object) -> list[str]:
+    """Return which paths are refused when ``spec`` goes from ``old`` to ``new`` under a schema for it."""
+    version = WIDGETS["spec"]["versions"][0]
+    schema = {"type": "object", "properties": {"spec": spec, "status": {"type": "object"}}}
+    served = version | {"schema": {"openAPIV3Schema": schema}}
+    crd = WIDGETS | {"spec": WIDGETS["spec"] | {"versions": [served]}}
+    kind = custom.kinds(crd, dict)[0]
+    return [cause.field for cause in kind.validate_schema({"spec": new, "status": {}}, {"spec": old})]
+
+
+def test_what_a_change_leaves_as_it_was_is_not_refused():
+    at_most_5 = {"type": "object", "properties": {"size": {"type": "integer", "maximum": 5}}}
+    assert _checked(at_most_5, {"size": 9}, {"size": 9}) == []
+    assert _checked(at_most_5, {"size": 8}, {"size": 9}) == ["spec.size"]
+
+
+def test_a_rule_about_a_transition_may_refuse_that_nothing_changes():
+    grows = {"type": "integer", "x-kubernetes-validations": [{"rule": "self > oldSelf"}]}
+    assert _checked(grows, 2, 2) == ["spec"]
+    assert _checked(grows, 3, 2) == []
