@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, TypeGuard, cast
 
 import orjson
 import yaml
@@ -173,7 +173,7 @@ def _from_attributes(
     prefix: str = "",
 ) -> Envelope[Contract]:
     """Return the event; ``prefix`` is what the names of ``attributes`` begin with."""
-    get: Callable[[str], Any] = attributes.get
+    get = cast("Callable[[str], Any]", attributes.get)
     missing = [name for name in _REQUIRED if not isinstance(get(prefix + name), str)]
     if missing or get(prefix + "specversion") != SPEC_VERSION:
         problem = f"missing {', '.join(missing)}" if missing else f"specversion is not {SPEC_VERSION}"
