@@ -48,7 +48,9 @@ def check(record: Record, limit: int) -> None:
 async def start_producer(link: Link, transactional_id: str | None = None) -> Any:
     """Connect a producer; a transactional one fences its elders here. May wait for the broker."""
     settings = link.settings
-    pause = {} if transactional_id is None else {"retry_backoff_ms": int(settings.transaction_retry * 1000)}
+    pause: dict[str, Any] = (
+        {} if transactional_id is None else {"retry_backoff_ms": int(settings.transaction_retry * 1000)}
+    )
 
     async def attempt() -> Any:
         producer = AIOKafkaProducer(
