@@ -117,7 +117,7 @@ class Informer:
         One that began anew (lost, or restored from a backup) would keep a watch from our position silent
         until it gets there.
         """
-        scope = self._scope | {"fields": _NOTHING}
+        scope: dict[str, Any] = {**self._scope, "fields": _NOTHING}
         position = (await self._cluster.list(self.resource, **scope)).resource_version
         self._doubtful = False
         self._must_list = int(position or 0) < self._store.position

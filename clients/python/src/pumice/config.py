@@ -2,8 +2,8 @@
 
 For each setting the first of these that has it counts: the argument or flag, the environment
 (``PUMICE_SERVER``, ``PUMICE_NAMESPACE``), the configuration file, the default. The file is
-``$PUMICE_CLIENT_CONFIG``, or ``pumice/config.yaml`` under ``$XDG_CONFIG_HOME`` (default ``~/.config``), and has
-the keys ``server`` and ``namespace``.
+``$PUMICE_CLIENT_CONFIG``, or ``pumice/config.yaml`` under ``$XDG_CONFIG_HOME`` (default ``~/.config``),
+and has the keys ``server`` and ``namespace``.
 """
 
 from __future__ import annotations
