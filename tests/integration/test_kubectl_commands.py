@@ -183,22 +183,6 @@ async def test_watch_prints_a_row_for_each_change(kubectl: Run):
     assert [line.split()[2] for line in lines] == ["STATUS", "Pending", "Succeeded"]
 
 
-async def test_logs_show_what_a_container_wrote(kubectl: Run, simulator: Simulator):
-    await kubectl("create", "-f", "-", stdin=POD)
-    await kubectl(
-        "create",
-        "--raw",
-        "/api/v1/namespaces/default/pods/train/binding",
-        "-f",
-        "-",
-        stdin='{"metadata":{"name":"train"},"target":{"name":"n1"}}',
-    )
-    uid = await kubectl("get", "pod", "train", "-o", "jsonpath={.metadata.uid}")
-    simulator.logs.append(uid, "main", simulator.clock.now(), "epoch 1\nepoch 2\n")
-    assert await kubectl("logs", "train") == "epoch 1\nepoch 2\n"
-    assert await kubectl("logs", "train", "--tail=1") == "epoch 2\n"
-
-
 async def test_explain_and_api_resources_know_the_custom_kinds(kubectl: Run):
     resources = await kubectl("api-resources", "--api-group=batch.volcano.sh")
     assert "vcjob,vj" in resources
