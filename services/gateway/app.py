@@ -68,6 +68,7 @@ class Gateway:
                     serve(
                         self.asgi,
                         bound,
+                        keep_alive=settings.keep_alive,
                         patience=settings.shutdown_patience,
                         on_stop=self._context.watchers.stop,
                     )

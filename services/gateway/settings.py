@@ -42,6 +42,12 @@ class GatewaySettings(CommonSettings):
         7 * 24 * 3600.0, gt=0, description="Keep such jobs no longer than this: the log keeps a week as well."
     )
     prune_pause: float = Field(60.0, gt=0, description="Pause between two rounds of forgetting.")
+    keep_alive: float = Field(
+        75.0,
+        gt=0,
+        description="Close a connection that is idle for this long. Longer than clients keep theirs, or a "
+        "request on its way meets a connection that is being closed.",
+    )
     shutdown_patience: float = Field(
         3.0, gt=0, description="Give open requests this long to end when the gateway stops."
     )

@@ -273,3 +273,19 @@ async def test_a_port_in_use_is_one_line_that_names_it(log: MoodyLog) -> None:
         await gateway.run()
     taken.close()
     assert "\n" not in str(caught.value)
+
+
+async def test_an_idle_connection_is_kept_longer_than_clients_keep_it_and_closed_after_its_time(
+    log: MoodyLog,
+) -> None:
+    """A server that closes as early as its clients do meets requests on their way: they fail for nothing."""
+    expiry = httpx.Limits().keepalive_expiry
+    assert expiry is not None
+    assert GatewaySettings().keep_alive > 2 * expiry
+    async with running(log, keep_alive=1.0) as (gateway, _):
+        reader, writer = await asyncio.open_connection(*gateway.url.removeprefix("http://").split(":"))
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+        async with asyncio.timeout(10):
+            await reader.read()
+        writer.close()

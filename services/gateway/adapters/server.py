@@ -41,8 +41,13 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def serve(app: ASGIApp, bound: socket.socket, *, patience: float, on_stop: Callable[[], None]) -> None:
-    """Serve until cancelled; then call ``on_stop`` and give open requests ``patience`` seconds to end."""
+async def serve(
+    app: ASGIApp, bound: socket.socket, *, keep_alive: float, patience: float, on_stop: Callable[[], None]
+) -> None:
+    """Serve until cancelled; then call ``on_stop`` and give open requests ``patience`` seconds to end.
+
+    A connection that is idle for ``keep_alive`` seconds is closed.
+    """
     config = uvicorn.Config(
         app,
         lifespan="off",
@@ -50,6 +55,7 @@ async def serve(app: ASGIApp, bound: socket.socket, *, patience: float, on_stop:
         access_log=False,
         log_config=None,
         server_header=False,
+        timeout_keep_alive=round(keep_alive),
         timeout_graceful_shutdown=max(1, round(patience)),
     )
     server = _Server(config)
