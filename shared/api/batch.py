@@ -93,13 +93,6 @@ class JobReason(StrEnum):
     FAILED_DELETE = "FailedDelete"
 
 
-class NetworkTopologyMode(StrEnum):
-    """Whether a topology constraint must hold or should."""
-
-    HARD = "hard"
-    SOFT = "soft"
-
-
 class TopologyPolicy(StrEnum):
     """NUMA policies of a task."""
 
@@ -107,13 +100,6 @@ class TopologyPolicy(StrEnum):
     BEST_EFFORT = "best-effort"
     RESTRICTED = "restricted"
     SINGLE_NUMA_NODE = "single-numa-node"
-
-
-class Iteration(StrEnum):
-    """Whether a task waits for any or all tasks it depends on."""
-
-    ANY = "any"
-    ALL = "all"
 
 
 def _text(value: StrEnum) -> str:

@@ -70,14 +70,6 @@ class ObjectMeta(KubeModel):
         return next((owner for owner in self.owner_references if owner.controller), None)
 
 
-class ListMeta(KubeModel):
-    """Metadata of a list."""
-
-    resource_version: str = ""
-    continue_: str = Field("", alias="continue")
-    remaining_item_count: Int64 | None = None
-
-
 class KubeObject(KubeModel):
     """An object with a kind and metadata."""
 

@@ -94,21 +94,6 @@ def podgroup_name(job: str, uid: str) -> str:
     return f"{job}-{uid}"
 
 
-def podgroup_of_pod(owner_uid: str) -> str:
-    """Return the name of the PodGroup made for a plain pod, by its controller's UID or its own."""
-    return f"podgroup-{owner_uid}"
-
-
 def default_task_name(index: int) -> str:
     """Return the name that an unnamed task gets."""
     return f"{DEFAULT_TASK}{index}"
-
-
-def svc_config_map(job: str) -> str:
-    """Return the name of the ConfigMap with a job's host lists."""
-    return f"{job}-svc"
-
-
-def ssh_secret(job: str) -> str:
-    """Return the name of the Secret with a job's SSH keys."""
-    return f"{job}-ssh"

@@ -33,13 +33,6 @@ class QueueState(StrEnum):
     UNKNOWN = "Unknown"
 
 
-class PodGroupConditionType(StrEnum):
-    """Whether the gang could be scheduled."""
-
-    UNSCHEDULABLE = "Unschedulable"
-    SCHEDULED = "Scheduled"
-
-
 class PodGroupReason(StrEnum):
     """Reasons of conditions."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -193,8 +193,3 @@ class Registry:
             del self._kinds[key]
         self._kinds.update({(k.group, k.version, k.plural): k for k in kinds})
         self.generation += 1
-
-
-def with_strategy(kind: Kind, **changes: Any) -> Kind:
-    """Return the kind with some of its strategy replaced."""
-    return replace(kind, strategy=replace(kind.strategy, **changes))
