@@ -20,6 +20,7 @@ from aiokafka.errors import (
     RebalanceInProgressError,
     UnknownMemberIdError,
 )
+from aiokafka.producer import message_accumulator, transaction_manager
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -45,6 +46,23 @@ def consumed(future: asyncio.Future[Any]) -> None:
     """Count a future's exception as seen, so that its end is not reported as forgotten."""
     if future.done() and not future.cancelled():
         future.exception()
+
+
+def _unasked() -> asyncio.Future[Any]:
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    future.add_done_callback(consumed)
+    return future
+
+
+def see_every_failure() -> None:
+    """Let a producer's futures fail when nobody waits for them any more.
+
+    A producer that is fenced fails whatever is open: also the offsets, the transaction and the batches
+    of a caller who was cancelled meanwhile. Each would be reported as a forgotten exception; the caller
+    who is still there gets it from the one it awaits.
+    """
+    for module in (message_accumulator, transaction_manager):
+        module.create_future = _unasked
 
 
 def fatal(producer: Any) -> BaseException | None:
@@ -110,7 +128,6 @@ async def stop_producer(producer: Any, timeout: float) -> None:
         await _within(producer._sender.close(), timeout / 5)  # noqa: SLF001
         producer._message_accumulator.fail_all(ProducerClosed())  # noqa: SLF001
         await _within(producer.client.close(), timeout / 5)
-    _hush(producer)
 
 
 async def stop_consumer(consumer: Any, timeout: float) -> None:
@@ -133,16 +150,3 @@ async def _within(call: Awaitable[Any], timeout: float) -> bool:
             await call
             return True
     return False
-
-
-def _hush(producer: Any) -> None:
-    """See the exceptions that a failed sender left in futures nobody waits for."""
-    transactions = producer._txn_manager  # noqa: SLF001
-    waiter = transactions._transaction_waiter if transactions is not None else None  # noqa: SLF001
-    if waiter is not None:
-        consumed(waiter)
-    accumulator = producer._message_accumulator  # noqa: SLF001
-    batches = [batch for queue in accumulator._batches.values() for batch in queue]  # noqa: SLF001
-    for batch in [*batches, *accumulator._pending_batches]:  # noqa: SLF001
-        consumed(batch.future)
-        consumed(batch._drain_waiter)  # noqa: SLF001

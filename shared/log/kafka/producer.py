@@ -23,7 +23,15 @@ from aiokafka.errors import (
 
 from shared.errors import Unavailable
 from shared.log.core.state import record_size, too_large
-from shared.log.kafka.aio import consumed, never_expire, remove_twice, stop_producer, stopped, survive_lookups
+from shared.log.kafka.aio import (
+    consumed,
+    never_expire,
+    remove_twice,
+    see_every_failure,
+    stop_producer,
+    stopped,
+    survive_lookups,
+)
 from shared.log.port import Position
 
 if TYPE_CHECKING:
@@ -47,6 +55,7 @@ def check(record: Record, limit: int) -> None:
 
 async def start_producer(link: Link, transactional_id: str | None = None) -> Any:
     """Connect a producer; a transactional one fences its elders here. May wait for the broker."""
+    see_every_failure()
     settings = link.settings
     pause: dict[str, Any] = (
         {} if transactional_id is None else {"retry_backoff_ms": int(settings.transaction_retry * 1000)}
