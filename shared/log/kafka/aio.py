@@ -62,7 +62,7 @@ def see_every_failure() -> None:
     who is still there gets it from the one it awaits.
     """
     for module in (message_accumulator, transaction_manager):
-        module.create_future = _unasked
+        vars(module)["create_future"] = _unasked
 
 
 def fatal(producer: Any) -> BaseException | None:
