@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from shared.api.base import Int32, IntOrString, KubeModel, ResourceList, StringMap, Time
-from shared.api.meta import Condition, KubeObject
+from shared.api.meta import ATOMIC, Condition, KubeObject
 from shared.api.placement import (
     Affinity,
     NodeAffinity,
@@ -279,6 +279,8 @@ class Ingress(KubeObject):
 
 class ObjectReference(KubeModel):
     """An object anywhere."""
+
+    model_config = ATOMIC
 
     api_version: str = ""
     kind: str = ""

@@ -17,10 +17,22 @@ import yaml
 from shared.api.base import JSON
 from shared.api.batch import Job
 from shared.api.bus import Command
+from shared.api.cron import CronJob
+from shared.api.flow import JobFlow, JobTemplate
 from shared.api.meta import KubeObject
-from shared.api.resources import COMMANDS, JOBS, PODGROUPS, QUEUES
+from shared.api.resources import (
+    COMMANDS,
+    CRONJOBS,
+    HYPERNODES,
+    JOBFLOWS,
+    JOBS,
+    JOBTEMPLATES,
+    PODGROUPS,
+    QUEUES,
+)
 from shared.api.scheduling import PodGroup, Queue
 from shared.api.structural import model_schema
+from shared.api.topology import HyperNode
 from shared.kube.port import Resource
 
 DIRECTORY: Final = Path(__file__).parents[2] / "deploy" / "crds"
@@ -90,6 +102,30 @@ CRDS: Final = (
     ),
     Crd(QUEUES, Queue, ("q", "queue-v1beta1"), (Column("PARENT", "string", ".spec.parent"),), status=True),
     Crd(COMMANDS, Command),
+    Crd(
+        JOBFLOWS,
+        JobFlow,
+        ("jf",),
+        (
+            Column("Status", "string", ".status.state.phase"),
+            Column("Age", "date", ".metadata.creationTimestamp"),
+        ),
+        status=True,
+    ),
+    Crd(JOBTEMPLATES, JobTemplate, ("jt",), status=True),
+    Crd(CRONJOBS, CronJob, ("cronvcjob", "cronvj"), status=True),
+    Crd(
+        HYPERNODES,
+        HyperNode,
+        ("hn",),
+        (
+            Column("Tier", "string", ".spec.tier"),
+            Column("TierName", "string", ".spec.tierName"),
+            Column("NodeCount", "integer", ".status.nodeCount"),
+            Column("Age", "date", ".metadata.creationTimestamp"),
+        ),
+        status=True,
+    ),
 )
 
 

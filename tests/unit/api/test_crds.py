@@ -10,8 +10,12 @@ import pytest
 import yaml
 
 from shared.api.crds import CRDS, DIRECTORY, file_name, manifest, render
+from simulator.core.errors import Cause
+from simulator.core.rules import check
 
 BY_KIND = {crd.resource.kind: manifest(crd) for crd in CRDS}
+PROBE = ("spec", "flows", "[]", "dependsOn", "probe")
+SELECTOR = ("spec", "members", "[]", "selector")
 
 
 def version(kind: str) -> dict[str, Any]:
@@ -52,6 +56,10 @@ def test_there_is_no_manifest_without_a_model():
         ("PodGroup", "podgroups.scheduling.volcano.sh", ["pg", "podgroup-v1beta1"], "Namespaced", "v1beta1"),
         ("Queue", "queues.scheduling.volcano.sh", ["q", "queue-v1beta1"], "Cluster", "v1beta1"),
         ("Command", "commands.bus.volcano.sh", None, "Namespaced", "v1alpha1"),
+        ("JobFlow", "jobflows.flow.volcano.sh", ["jf"], "Namespaced", "v1alpha1"),
+        ("JobTemplate", "jobtemplates.flow.volcano.sh", ["jt"], "Namespaced", "v1alpha1"),
+        ("CronJob", "cronjobs.batch.volcano.sh", ["cronvcjob", "cronvj"], "Namespaced", "v1alpha1"),
+        ("HyperNode", "hypernodes.topology.volcano.sh", ["hn"], "Cluster", "v1alpha1"),
     ],
 )
 def test_names_and_scope_are_volcanos(kind, name, short, scope, api_version):
@@ -69,6 +77,10 @@ def test_names_and_scope_are_volcanos(kind, name, short, scope, api_version):
         ("PodGroup", ["STATUS", "minMember", "RUNNINGS", "AGE", "QUEUE"]),
         ("Queue", ["PARENT"]),
         ("Command", []),
+        ("JobFlow", ["Status", "Age"]),
+        ("JobTemplate", []),
+        ("CronJob", []),
+        ("HyperNode", ["Tier", "TierName", "NodeCount", "Age"]),
     ],
 )
 def test_columns_are_volcanos_and_the_queue_is_wide(kind, columns):
@@ -78,7 +90,17 @@ def test_columns_are_volcanos_and_the_queue_is_wide(kind, columns):
 
 
 @pytest.mark.parametrize(
-    ("kind", "has"), [("Job", True), ("Queue", True), ("PodGroup", False), ("Command", False)]
+    ("kind", "has"),
+    [
+        ("Job", True),
+        ("Queue", True),
+        ("PodGroup", False),
+        ("Command", False),
+        ("JobFlow", True),
+        ("JobTemplate", True),
+        ("CronJob", True),
+        ("HyperNode", True),
+    ],
 )
 def test_a_podgroup_has_no_status_subresource(kind, has):
     assert ("status" in version(kind).get("subresources", {})) is has
@@ -103,6 +125,34 @@ def test_a_podgroup_has_no_status_subresource(kind, has):
         ("PodGroup", ("spec", "networkTopology", "mode"), {"default": "hard", "enum": ["hard", "soft"]}),
         ("PodGroup", ("spec", "subGroupPolicy", "[]", "subGroupSize"), {"default": 1, "minimum": 1}),
         ("Command", ("target",), {"required": ["apiVersion", "kind", "name", "uid"]}),
+        ("JobFlow", ("spec", "flows", "[]"), {"required": ["name"]}),
+        ("JobFlow", ("spec", "flows", "[]", "name"), {"minLength": 1}),
+        ("JobFlow", ("spec", "jobRetainPolicy"), {"enum": ["retain", "delete"]}),
+        ("JobFlow", ("status", "state", "phase"), {"enum": ["Succeed", "Terminating", "Failed", "Running", "Pending"]}),
+        ("JobFlow", (*PROBE, "tcpSocketList", "[]"), {"required": ["port"]}),
+        ("JobFlow", (*PROBE, "tcpSocketList", "[]", "port"), {"minimum": 0, "maximum": 65535}),
+        ("JobFlow", (*PROBE, "httpGetList", "[]", "httpHeader"), {"required": ["name", "value"]}),
+        ("JobFlow", (*PROBE, "taskStatusList", "[]", "phase"), {"maxLength": 63}),
+        ("JobFlow", ("status", "jobStatusList", "[]", "restartCount"), {"minimum": 0}),
+        ("JobTemplate", ("spec", "maxRetry"), {"default": 3, "minimum": 0}),
+        ("CronJob", ("spec",), {"required": ["schedule", "jobTemplate"]}),
+        ("CronJob", ("spec", "concurrencyPolicy"), {"default": "Allow", "enum": ["Allow", "Forbid", "Replace"]}),
+        ("CronJob", ("spec", "suspend"), {"default": False}),
+        ("CronJob", ("spec", "startingDeadlineSeconds"), {"minimum": 0, "format": "int64"}),
+        ("CronJob", ("spec", "successfulJobsHistoryLimit"), {"default": 3, "minimum": 0}),
+        ("CronJob", ("spec", "failedJobsHistoryLimit"), {"default": 1, "minimum": 0}),
+        ("CronJob", ("spec", "jobTemplate", "spec", "queue"), {"default": "default"}),
+        ("CronJob", ("status", "active"), {"x-kubernetes-list-type": "atomic"}),
+        ("CronJob", ("status", "active", "[]"), {"x-kubernetes-map-type": "atomic"}),
+        ("HyperNode", ("spec",), {"required": ["tier"]}),
+        ("HyperNode", ("spec", "tier"), {"minimum": 0}),
+        ("HyperNode", ("spec", "members"), {"minItems": 1}),
+        ("HyperNode", ("spec", "members", "[]"), {"required": ["type"]}),
+        ("HyperNode", (*SELECTOR, "exactMatch"), {"required": ["name"]}),
+        ("HyperNode", (*SELECTOR, "exactMatch", "name"), {"minLength": 1, "maxLength": 253}),
+        ("HyperNode", (*SELECTOR, "labelMatch"), {"x-kubernetes-map-type": "atomic"}),
+        ("HyperNode", ("status", "conditions", "[]"), {"required": ["type", "status", "lastTransitionTime", "reason",
+                                                                    "message"]}),
     ],
 )  # fmt: skip
 def test_defaults_and_limits_are_volcanos(kind, path, facts):
@@ -116,13 +166,36 @@ def test_schemas_are_structural(kind):
         "type", "description", "properties", "items", "additionalProperties", "required", "enum", "pattern", "format",
         "minimum", "maximum", "minLength", "maxLength", "minItems", "default", "anyOf",
         "x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-map-type",
-        "x-kubernetes-list-type",
+        "x-kubernetes-list-type", "x-kubernetes-validations",
     }  # fmt: skip
     for node in nodes(version(kind)["schema"]["openAPIV3Schema"]):
         assert set(node) <= allowed, node
         assert "type" in node or node.get("x-kubernetes-int-or-string") is True, node
         assert ("anyOf" in node) is bool(node.get("x-kubernetes-int-or-string"))
         assert not ("properties" in node and "additionalProperties" in node)
+
+
+def test_a_patch_fills_in_nothing_that_it_does_not_name():
+    patch = schema("JobFlow", "spec", "flows", "[]", "patch", "jobSpec")
+    assert [node for node in nodes(patch) if "default" in node] == []
+    assert patch["properties"]["maxRetry"]["minimum"] == 0
+    assert [node for node in nodes(schema("JobTemplate", "spec")) if "default" in node]
+
+
+@pytest.mark.parametrize(
+    ("selector", "message"),
+    [
+        ({}, "Either ExactMatch or RegexMatch or LabelMatch must be specified"),
+        ({"exactMatch": {"name": "a"}, "regexMatch": {"pattern": "a"}}, "Only one of ExactMatch, RegexMatch, or LabelMatch"),
+        ({"exactMatch": {"name": "a"}, "labelMatch": {}}, "Only one of ExactMatch, RegexMatch, or LabelMatch"),
+        ({"regexMatch": {"pattern": "a"}, "labelMatch": {}}, "Only one of ExactMatch, RegexMatch, or LabelMatch"),
+        ({"labelMatch": {}}, None),
+    ],
+)  # fmt: skip
+def test_a_member_is_selected_in_exactly_one_way(selector, message):
+    causes: list[Cause] = []
+    check(schema("HyperNode", *SELECTOR), selector, None, "spec", causes)
+    assert [message in cause.message for cause in causes] == ([True] if message else [])
 
 
 def test_a_pod_template_keeps_fields_that_we_do_not_know():

@@ -14,13 +14,16 @@ from shared.api.base import KubeModel, json_name
 from shared.api.batch import Job, JobPhase, JobSpec, JobStatus
 from shared.api.bus import Command
 from shared.api.core import ConfigMap, Event, Ingress, Node, Pod, PriorityClass, Secret, Service
+from shared.api.cron import CronJob
+from shared.api.flow import JobFlow, JobTemplate
 from shared.api.meta import ObjectMeta, format_time, parse_time
 from shared.api.scheduling import PodGroup, Queue, QueueState
+from shared.api.topology import HyperNode
 from shared.api.volumes import PersistentVolumeClaim
 
 KINDS = [
-    Command, ConfigMap, Event, Ingress, Job, Node, PersistentVolumeClaim, Pod, PodGroup, PriorityClass, Queue, Secret,
-    Service,
+    Command, ConfigMap, CronJob, Event, HyperNode, Ingress, Job, JobFlow, JobTemplate, Node, PersistentVolumeClaim, Pod,
+    PodGroup, PriorityClass, Queue, Secret, Service,
 ]  # fmt: skip
 
 json_values = st.recursive(
