@@ -12,7 +12,6 @@ from services.controller.adapters.applier import Applier, by_gang
 from services.controller.adapters.hands import Hands
 from services.controller.adapters.intake import Intake
 from services.controller.adapters.jobs import JobController
-from services.controller.adapters.keyed import KeyedLocks, KeyedQueue
 from services.controller.adapters.memory import Memories
 from services.controller.adapters.observer import Observer
 from services.controller.adapters.publisher import Publisher
@@ -28,6 +27,7 @@ from shared.errors import Unavailable
 from shared.events import topics
 from shared.events.consuming import Consuming, Handler, Message
 from shared.events.contracts import CommandJob, Contract, GangDecided, JobAdmitted
+from shared.keyed import KeyedLocks, KeyedQueue
 from shared.kube.port import JSON, Cluster, Resource
 from shared.liveness import watch
 from shared.log.port import EventLog

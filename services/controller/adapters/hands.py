@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from services.controller.adapters.api import Api
-from services.controller.adapters.keyed import RETRIED, KeyedLocks
 from services.controller.adapters.memory import Memories
 from services.controller.adapters.observer import Observer
 from services.controller.adapters.publisher import Publisher
@@ -17,6 +16,7 @@ from services.controller.adapters.trail import Trail
 from services.controller.adapters.views import Views
 from services.controller.settings import ControllerSettings
 from shared.clock import Clock
+from shared.keyed import RETRIED, KeyedLocks
 from shared.telemetry.telemetry import Telemetry
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from services.controller.adapters.carrying import Carrier
 from services.controller.adapters.hands import Hands
-from services.controller.adapters.keyed import KeyedQueue
 from services.controller.adapters.memory import Memory
 from services.controller.adapters.observer import as_view
 from services.controller.adapters.views import job_key
@@ -22,6 +21,7 @@ from shared.api import names
 from shared.api import resources as r
 from shared.api.batch import JobReason
 from shared.events.contracts import GangReport, PodState
+from shared.keyed import KeyedQueue
 from shared.kube.port import JSON, Resource
 from shared.telemetry.spans import job_trace
 

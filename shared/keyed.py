@@ -70,7 +70,7 @@ class KeyedQueue:
         """A heap of (monotonic time, key); an entry that ``_due`` does not confirm is void."""
         self._wake = asyncio.Event()
         self._alarm = Alarm(clock, self._wake)
-        self._jitter = random.Random("controller")  # noqa: S311 - spreads retries, the same on each run
+        self._jitter = random.Random("keyed")  # noqa: S311 - spreads retries, the same on each run
 
     def add(self, key: str) -> None:
         """Have the key handled soon."""
