@@ -207,7 +207,7 @@ async def test_an_invalid_job_is_rejected_with_every_violation(world):
     await world.start()
     await world.submit(spoiled(("spec/maxRetry", "3"), ("spec/plugins/x", []), ("spec/minAvailable", 9)))
     [answer] = await world.answers(1)
-    assert codes(answer) == ["wrong-type", "unknown-plugin"]
+    assert codes(answer) == ["wrong-type", "min-available-above-replicas", "unknown-plugin"]
     assert answer.id == "s1.rejected"
     assert isinstance(answer.data, JobRejected)
     assert answer.data.violations[0] == Violation(

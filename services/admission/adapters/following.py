@@ -95,7 +95,7 @@ class Follower:
         try:
             if delivery.value is None:
                 if delivery.topic == topics.CLUSTER_STATE and delivery.key is not None:
-                    self._view.remove(*topics.parse_state_key(delivery.key))
+                    self._view.gone(*topics.parse_state_key(delivery.key))
                 return
             event = decode(delivery).data
         except ContractError as error:

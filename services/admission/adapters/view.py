@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from services.admission.core.view import JobInfo, QueueInfo
+from services.admission.core.view import JobInfo, QueueIndex, QueueInfo
 from shared.events.contracts import Contract, JobAdmitted, JobRejected, JobState, QueueState
 
 JobKey = tuple[str, str]
@@ -18,29 +17,15 @@ class _Expected:
     at: datetime
 
 
-class LiveView:
+class LiveView(QueueIndex):
     """A :class:`services.admission.core.view.ClusterView` that events change."""
 
     def __init__(self, memory: timedelta) -> None:
+        super().__init__()
         self._memory = memory
-        self._queues: dict[str, QueueInfo] = {}
-        self._children: dict[str, dict[str, QueueInfo]] = {}
         self._jobs: dict[JobKey, JobInfo] = {}
         self._expected: dict[JobKey, _Expected] = {}
         self._admitted: dict[str, datetime] = {}
-
-    def queue(self, name: str) -> QueueInfo | None:
-        """Return the queue of this name."""
-        return self._queues.get(name)
-
-    def queues(self) -> Iterable[QueueInfo]:
-        """Return every queue."""
-        return self._queues.values()
-
-    def children(self, name: str) -> Sequence[QueueInfo]:
-        """Return the queues right below one, by name."""
-        below = self._children.get(name)
-        return [below[child] for child in sorted(below)] if below else ()
 
     def job(self, namespace: str, name: str) -> JobInfo | None:
         """Return the job that exists, or was admitted and will exist soon."""
@@ -59,7 +44,7 @@ class LiveView:
         """Fold in an event published at ``at``; those about other things change nothing."""
         match event:
             case QueueState():
-                self._put_queue(_queue_info(event))
+                self.put(_queue_info(event))
             case JobState():
                 self._jobs[event.namespace, event.name] = JobInfo(
                     event.uid, event.submission, deleting=event.deleting
@@ -75,10 +60,10 @@ class LiveView:
             case _:
                 return
 
-    def remove(self, kind: str, namespace: str, name: str) -> None:
+    def gone(self, kind: str, namespace: str, name: str) -> None:
         """Fold in that an object is gone."""
         if kind == "queue":
-            self._take_queue(name)
+            self.remove(name)
         elif kind == "job":
             self._jobs.pop((namespace, name), None)
             self._expected.pop((namespace, name), None)
@@ -100,17 +85,6 @@ class LiveView:
             del self._admitted[next(iter(self._admitted))]
         while self._expected and next(iter(self._expected.values())).at < oldest:
             del self._expected[next(iter(self._expected))]
-
-    def _put_queue(self, queue: QueueInfo) -> None:
-        self._take_queue(queue.name)
-        self._queues[queue.name] = queue
-        if queue.above:
-            self._children.setdefault(queue.above, {})[queue.name] = queue
-
-    def _take_queue(self, name: str) -> None:
-        old = self._queues.pop(name, None)
-        if old is not None and old.above:
-            self._children[old.above].pop(name, None)
 
 
 def _queue_info(event: QueueState) -> QueueInfo:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from services.admission.core.view import Amounts, ClusterView, QueueInfo
+from services.admission.core.view import Amounts, QueueInfo, QueueView
 from services.admission.core.violations import Violation, did_you_mean
 from shared.api.names import ROOT_QUEUE
 from shared.api.quantity import Quantity
@@ -15,7 +15,7 @@ def share_path(share: str) -> str:
     return "spec.guarantee.resource" if share == "guarantee" else f"spec.{share}"
 
 
-def place_rules(name: str, parent: str, view: ClusterView, max_depth: int) -> Iterator[Violation]:
+def place_rules(name: str, parent: str, view: QueueView, max_depth: int) -> Iterator[Violation]:
     """The parent must exist and run no pods itself, without circles, and not too deep."""
     if not parent or parent == ROOT_QUEUE:
         return
@@ -36,7 +36,7 @@ def place_rules(name: str, parent: str, view: ClusterView, max_depth: int) -> It
         yield Violation("parent-has-pods", "spec.parent", message)
 
 
-def _depth(name: str, parent: QueueInfo, view: ClusterView, max_depth: int) -> Iterator[Violation]:
+def _depth(name: str, parent: QueueInfo, view: QueueView, max_depth: int) -> Iterator[Violation]:
     chain = [parent.name]
     info: QueueInfo | None = parent
     while info is not None and info.parent and info.parent != ROOT_QUEUE:
@@ -51,7 +51,7 @@ def _depth(name: str, parent: QueueInfo, view: ClusterView, max_depth: int) -> I
         yield Violation("queue-too-deep", "spec.parent", message)
 
 
-def share_rules(queue: QueueInfo, view: ClusterView) -> Iterator[Violation]:
+def share_rules(queue: QueueInfo, view: QueueView) -> Iterator[Violation]:
     """Capability between descendants' and ancestors'; the sums of siblings at most the parent's share."""
     parent = view.queue(queue.parent) if queue.parent not in ("", ROOT_QUEUE) else None
     if parent is not None:
@@ -87,7 +87,7 @@ def _fits(total: Amounts, limit: Amounts, share: str, whose: str) -> Iterator[Vi
             yield Violation(f"{share}-above-parent", f"{share_path(share)}[{name}]", message)
 
 
-def _capability_below_ancestors(queue: QueueInfo, view: ClusterView) -> Iterator[Violation]:
+def _capability_below_ancestors(queue: QueueInfo, view: QueueView) -> Iterator[Violation]:
     for name, amount in queue.capability.items():
         seen = {queue.name}
         above = view.queue(queue.parent)
@@ -102,7 +102,7 @@ def _capability_below_ancestors(queue: QueueInfo, view: ClusterView) -> Iterator
             above = view.queue(above.parent) if above.parent else None
 
 
-def _capability_above_descendants(queue: QueueInfo, view: ClusterView) -> Iterator[Violation]:
+def _capability_above_descendants(queue: QueueInfo, view: QueueView) -> Iterator[Violation]:
     for name, amount in queue.capability.items():
         most = max(
             (_largest(child, name, view, frozenset({queue.name})) for child in view.children(queue.name)),
@@ -113,7 +113,7 @@ def _capability_above_descendants(queue: QueueInfo, view: ClusterView) -> Iterat
             yield Violation("capability-below-descendant", f"spec.capability[{name}]", message)
 
 
-def _largest(queue: QueueInfo, resource: str, view: ClusterView, seen: frozenset[str]) -> int:
+def _largest(queue: QueueInfo, resource: str, view: QueueView, seen: frozenset[str]) -> int:
     if own := queue.capability.get(resource):
         return own
     below = (child for child in view.children(queue.name) if child.name not in seen)

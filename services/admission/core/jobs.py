@@ -13,13 +13,13 @@ from services.admission.core.formats import dns_subdomain, qualified_name
 from services.admission.core.plugins import plugin_rules
 from services.admission.core.policies import duration_rule, policy_rules
 from services.admission.core.tasks import at_least, number_rules, task_rules, topology_rules
-from services.admission.core.view import ClusterView
+from services.admission.core.view import QueueView
 from services.admission.core.violations import Violation, did_you_mean, listing
 from shared.api.batch import Job, JobSpec, VolumeSpec
 from shared.api.names import ROOT_QUEUE
 
 
-def validate_job(job: Job, view: ClusterView, old: Job | None = None) -> list[Violation]:
+def validate_job(job: Job, view: QueueView, old: Job | None = None) -> list[Violation]:
     """Return every reason why this job may not be created, or why ``old`` may not become it.
 
     Defaults are expected to have been applied.
@@ -27,7 +27,7 @@ def validate_job(job: Job, view: ClusterView, old: Job | None = None) -> list[Vi
     return list(_create(job, view) if old is None else _update(old, job))
 
 
-def _create(job: Job, view: ClusterView) -> Iterator[Violation]:
+def _create(job: Job, view: QueueView) -> Iterator[Violation]:
     spec = job.spec
     if problem := qualified_name(job.metadata.name):
         yield Violation("invalid-name", "metadata.name", f'"{job.metadata.name[:80]}" {problem}')
@@ -83,7 +83,7 @@ def _volumes(volumes: list[VolumeSpec]) -> Iterator[Violation]:
             yield Violation("invalid", f"{at}.volumeClaimName", f'"{name[:80]}" {problem}')
 
 
-def queue_rules(name: str, view: ClusterView) -> Iterator[Violation]:
+def queue_rules(name: str, view: QueueView) -> Iterator[Violation]:
     """Jobs go to a queue that exists, is open and has no queues below it."""
     path = "spec.queue"
     queue = view.queue(name)
@@ -102,12 +102,12 @@ def queue_rules(name: str, view: ClusterView) -> Iterator[Violation]:
         yield Violation("queue-not-leaf", path, message)
 
 
-def _queues_for_jobs(view: ClusterView) -> list[str]:
+def _queues_for_jobs(view: QueueView) -> list[str]:
     open_names = [queue.name for queue in view.queues() if queue.state == "Open" and queue.name != ROOT_QUEUE]
     return [name for name in open_names if not view.children(name)]
 
 
-def _use_another(view: ClusterView) -> str:
+def _use_another(view: QueueView) -> str:
     names = _queues_for_jobs(view)
     return f"use one of {listing(names)}" if names else "no queue takes jobs now"
 

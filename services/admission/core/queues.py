@@ -9,7 +9,7 @@ from typing import Final
 from services.admission.core.changes import differences
 from services.admission.core.hierarchy import place_rules, share_path, share_rules
 from services.admission.core.pod.resources import amounts
-from services.admission.core.view import ClusterView, QueueInfo
+from services.admission.core.view import QueueInfo, QueueView
 from services.admission.core.violations import Violation, listing
 from shared.api.names import DEFAULT_QUEUE, HIERARCHY, HIERARCHY_WEIGHTS, ROOT_QUEUE
 from shared.api.podspec import base_units
@@ -47,18 +47,18 @@ def apply_queue_defaults(queue: Queue) -> Queue:
 
 
 def validate_queue(
-    queue: Queue, view: ClusterView, limits: QueueLimits, old: Queue | None = None
+    queue: Queue, view: QueueView, limits: QueueLimits, old: Queue | None = None
 ) -> list[Violation]:
     """Return every reason why this queue may not be created, or why ``old`` may not become it."""
     return list(_rules(queue, view, limits, old))
 
 
-def validate_queue_deletion(name: str, view: ClusterView, limits: QueueLimits) -> list[Violation]:
+def validate_queue_deletion(name: str, view: QueueView, limits: QueueLimits) -> list[Violation]:
     """Return every reason why a queue may not be deleted."""
     return list(_deletion(name, view, limits))
 
 
-def _rules(queue: Queue, view: ClusterView, limits: QueueLimits, old: Queue | None) -> Iterator[Violation]:
+def _rules(queue: Queue, view: QueueView, limits: QueueLimits, old: Queue | None) -> Iterator[Violation]:
     shares, wrong = _shares(queue.spec)
     yield from wrong
     yield from _guarantee_below_deserved_below_capability(shares)
@@ -104,7 +104,7 @@ def _guarantee_below_deserved_below_capability(
             yield Violation("deserved-above-capability", f"spec.deserved[{name}]", message)
 
 
-def _hierarchy_annotations(queue: Queue, view: ClusterView) -> Iterator[Violation]:
+def _hierarchy_annotations(queue: Queue, view: QueueView) -> Iterator[Violation]:
     path = queue.metadata.annotations.get(HIERARCHY, "")
     weights = queue.metadata.annotations.get(HIERARCHY_WEIGHTS, "")
     if not path and not weights:
@@ -163,7 +163,7 @@ def _info(queue: Queue, shares: Mapping[str, Mapping[str, Quantity]]) -> QueueIn
     )
 
 
-def _deletion(name: str, view: ClusterView, limits: QueueLimits) -> Iterator[Violation]:
+def _deletion(name: str, view: QueueView, limits: QueueLimits) -> Iterator[Violation]:
     if name in (DEFAULT_QUEUE, ROOT_QUEUE):
         yield Violation("queue-protected", "metadata.name", f'the queue "{name}" cannot be deleted')
     if name != ROOT_QUEUE and (children := view.children(name)):

@@ -1,10 +1,10 @@
-"""Reading a submitted object as a job: what is no job at all, and values of a wrong type."""
+"""Reading an object as one of a kind: what is none at all, and values of a wrong type."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
@@ -12,7 +12,10 @@ from services.admission.core.schema import field_path
 from services.admission.core.violations import Violation
 from shared.api.base import JSON
 from shared.api.batch import API_VERSION, KIND, Job
+from shared.api.meta import KubeObject
 from shared.errors import ContractError
+
+M = TypeVar("M", bound=KubeObject)
 
 MAX_DEPTH: Final = 100
 """Far more than any job has, far less than what a program's stack can take."""
@@ -27,40 +30,39 @@ _EXPECTED: Final = {
 """Pydantic's error types: what was expected, and a value that stands for "nothing said"."""
 
 
-class Salvage(NamedTuple):
-    """A job read as far as its types allow, and what was wrong with the rest."""
+class Salvage(NamedTuple, Generic[M]):
+    """An object read as far as its types allow, and what was wrong with the rest."""
 
-    job: Job
+    object: M
     violations: list[Violation]
 
 
-def read_job(obj: JSON) -> Job | list[Violation]:
-    """Return the job, or a violation for each value of a wrong type.
+def salvage_job(obj: JSON) -> Salvage[Job]:
+    """Read a job that somebody submitted; see :func:`salvage`. A status is dropped: a new job has none.
 
     Raises:
         ContractError: ``not-a-job``: the object is of another kind or version; ``invalid-data``: it is nested
             too deeply.
     """
-    read = salvage(obj)
-    return read.violations or read.job
+    _require_job(obj)
+    return salvage(Job, {key: value for key, value in obj.items() if key != "status"})
 
 
-def salvage(obj: JSON) -> Salvage:
-    """Read a job; each value of a wrong type is reported and read as if it said nothing.
+def salvage(model: type[M], obj: JSON) -> Salvage[M]:
+    """Read an object; each value of a wrong type is reported and read as if it said nothing.
 
     Raises:
-        ContractError: ``not-a-job``, or ``invalid-data`` for an object nested too deeply.
+        ContractError: ``invalid-data``: the object is nested too deeply.
     """
-    _require_job(obj)
-    raw: JSON = _plain({key: value for key, value in obj.items() if key != "status"})  # a new job has none
+    raw: JSON = _plain(obj)
     try:
-        return Salvage(Job.model_validate(raw), [])
+        return Salvage(model.model_validate(raw), [])
     except ValidationError as error:
         problems = error.errors(include_url=False, include_context=False)
     found: dict[str, Violation] = {}
     for problem in problems:
         location = problem["loc"]
-        path = field_path(location)
+        path = field_path(model, location)
         expected, neutral = _EXPECTED.get(problem["type"], ("of another type", None))
         # A value with several allowed types has a problem for each of them.
         if path not in found:
@@ -69,13 +71,13 @@ def salvage(obj: JSON) -> Salvage:
             message = f"must be {wanted}, not {_kind(problem['input'])}"
             found[path] = Violation("wrong-type", path, message)
             _replace(raw, location, neutral)
-    return Salvage(Job.model_validate(raw), list(found.values()))
+    return Salvage(model.model_validate(raw), list(found.values()))
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
     """Return a copy with text for keys, as Kubernetes reads YAML (``{8080: web}`` has the key "8080")."""
     if depth > MAX_DEPTH:
-        raise ContractError("invalid-data", f"the job is nested deeper than {MAX_DEPTH} levels")
+        raise ContractError("invalid-data", f"the object is nested deeper than {MAX_DEPTH} levels")
     if isinstance(value, dict):
         return {_key(key): _plain(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What the API server checks of a job before any webhook sees it, for jobs that come by the log.
+"""What the API server checks of an object before any webhook sees it, for jobs that come by the log.
 
 The CRD's own schema is the source: ranges, lengths, patterns, enumerations, required fields; then the
 object's metadata. A field that looks like a slip of a known one is refused, as kubectl's strict
@@ -16,8 +16,7 @@ from typing import Any, Final
 from services.admission.core.formats import dns_label, dns_subdomain
 from services.admission.core.pod.checks import annotation_map, label_map
 from services.admission.core.violations import Violation, listing
-from shared.api.base import JSON
-from shared.api.batch import Job
+from shared.api.base import JSON, KubeModel
 from shared.api.meta import ObjectMeta
 from shared.api.structural import model_schema
 
@@ -30,22 +29,22 @@ _INT_OR_STRING: Final = "x-kubernetes-int-or-string"
 
 
 @cache
-def job_schema() -> JSON:
-    """Return the schema of a job, metadata included."""
-    return model_schema(Job)
+def schema_of(model: type[KubeModel]) -> JSON:
+    """Return the schema of a kind, metadata included."""
+    return model_schema(model)
 
 
-def schema_rules(job: JSON) -> list[Violation]:
-    """Return what the CRD's schema refuses in a job's spec as it was written; its types must be right."""
+def schema_rules(model: type[KubeModel], obj: JSON) -> list[Violation]:
+    """Return what the CRD's schema refuses in an object's spec as it was written; its types must be right."""
     found: list[Violation] = []
-    check, spec = _spec_check(), job.get("spec")
+    check, spec = _spec_check(model), obj.get("spec")
     if check is not None and spec is not None:
         check(spec, "spec", found)
     return found
 
 
 def metadata_rules(metadata: ObjectMeta) -> Iterator[Violation]:
-    """Yield what the API server refuses in a job's metadata."""
+    """Yield what the API server refuses in the metadata of a submitted job."""
     if not metadata.name:
         message = "metadata.name is required; generateName is not possible here, as the name is the key"
         yield Violation("required", "metadata.name", message)
@@ -57,9 +56,9 @@ def metadata_rules(metadata: ObjectMeta) -> Iterator[Violation]:
     yield from annotation_map(metadata.annotations, "metadata.annotations")
 
 
-def field_path(location: Sequence[str | int]) -> str:
+def field_path(model: type[KubeModel], location: Sequence[str | int]) -> str:
     """Return a location as a Kubernetes field path: map keys in brackets, fields after dots."""
-    node: Mapping[str, Any] = job_schema()
+    node: Mapping[str, Any] = schema_of(model)
     path = ""
     for step in location:
         if isinstance(step, int):
@@ -81,8 +80,8 @@ Check = Callable[[Any, str, list[Violation]], None]
 
 
 @cache
-def _spec_check() -> Check | None:
-    return _check(job_schema()["properties"]["spec"])
+def _spec_check(model: type[KubeModel]) -> Check | None:
+    return _check(schema_of(model)["properties"]["spec"])
 
 
 def _check(node: Mapping[str, Any]) -> Check | None:
