@@ -64,14 +64,14 @@ class Rules:
     def refresh(self) -> None:
         """Bring ``allowed`` and preferences up to date; costs in proportion to what changed."""
         nodes = self._nodes
-        if self._seen == nodes.rules_log.end:
-            return
-        changed = nodes.rules_log.since(self._seen) if self._seen >= 0 else None
-        if self.allowed.size != nodes.exists.size:
-            extra = nodes.exists.size - self.allowed.size
+        extra = nodes.exists.size - self.allowed.size
+        if extra:
             self.allowed = np.pad(self.allowed, (0, extra))
             self._wish = np.pad(self._wish, (0, extra))
             self._dislike = np.pad(self._dislike, (0, extra))
+        if self._seen == nodes.rules_log.end:
+            return
+        changed = nodes.rules_log.since(self._seen) if self._seen >= 0 else None
         if changed is None or len(changed) > _MANY:
             slots = np.arange(len(nodes.names))
         else:

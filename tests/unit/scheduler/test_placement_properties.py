@@ -277,3 +277,25 @@ def test_what_is_committed_stays() -> None:
         assert not trial.place(shape, 2)
         trial.commit()
     assert model.index(shape).total == 1
+
+
+def test_a_pod_on_a_node_that_nobody_knows_may_come_and_go() -> None:
+    """Its slot is the first one beyond the columns: they grow without a change of any rule."""
+    model = Model()
+    for number in range(16):
+        model.apply_node(c.NodeState(name=f"n{number}", allocatable={"cpu": 1000, "pods": 9}))
+    shape = model.shapes.intern(c.Shape(requests={"cpu": 1000}))
+    assert model.index(shape).total == 16
+    model.apply_pod(
+        c.PodState(
+            namespace="x",
+            name="p",
+            uid="p",
+            node="unknown",
+            shape=c.Shape(requests={"cpu": 1000}),
+            created_at="2026-01-01T00:00:00Z",
+        )
+    )
+    assert model.index(shape).total == 16
+    model.remove_pod("x", "p")
+    assert model.index(shape).total == 16
