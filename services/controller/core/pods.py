@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from services.controller.core.claims import mount_claims
 from services.controller.core.model import JSON, Task, Wanted
+from services.controller.core.plugins import registry
 from services.controller.core.status import Status
 from shared.api import names
 
@@ -26,17 +28,20 @@ def pod_annotations(wanted: Wanted, task: Task) -> dict[str, str]:
 
 
 def make_pod(wanted: Wanted, status: Status, task: Task, index: int, *, node: str | None = None) -> JSON:
-    """Return the body of a member's pod; with ``node`` it is created already bound."""
+    """Return the body of a member's pod; with ``node`` it is created already bound.
+
+    Raises PluginError (the world's no, as far as callers care) when a plugin cannot do its part.
+    """
     template = task.spec.template
     spec = template.spec.dump()
     spec.setdefault("schedulerName", wanted.scheduler)
     spec["schedulerName"] = spec["schedulerName"] or wanted.scheduler
     if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"
-    _mount_volumes(wanted, spec)
+    mount_claims(wanted, spec)
     if node is not None:
         spec["nodeName"] = node
-    return {
+    pod: JSON = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
@@ -48,6 +53,8 @@ def make_pod(wanted: Wanted, status: Status, task: Task, index: int, *, node: st
         },
         "spec": spec,
     }
+    registry.mutate(wanted, task, index, pod)
+    return pod
 
 
 def _labels(wanted: Wanted, task: Task, index: int) -> dict[str, str]:
@@ -77,16 +84,3 @@ def _annotations(wanted: Wanted, status: Status, task: Task, index: int) -> dict
     if names.TRACEPARENT in wanted.annotations:
         annotations[names.TRACEPARENT] = wanted.annotations[names.TRACEPARENT]
     return annotations
-
-
-def _mount_volumes(wanted: Wanted, spec: JSON) -> None:
-    """Mount the job's volumes that name an existing claim into every container."""
-    for volume in wanted.spec.get("volumes") or ():
-        claim = volume.get("volumeClaimName")
-        if not claim or volume.get("volumeClaim"):
-            continue
-        volumes = spec.setdefault("volumes", [])
-        if not any(one.get("name") == claim for one in volumes):
-            volumes.append({"name": claim, "persistentVolumeClaim": {"claimName": claim}})
-        for container in spec.get("containers") or ():
-            container.setdefault("volumeMounts", []).append({"name": claim, "mountPath": volume["mountPath"]})
