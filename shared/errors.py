@@ -51,7 +51,7 @@ class Unavailable(PumiceError):  # noqa: N818
 
 
 class Fenced(PumiceError):  # noqa: N818
-    """A newer owner of the same transactional id exists: this one must stop."""
+    """A newer owner has the transactional id (or a transaction outlived its time): this one must stop."""
 
 
 class TooLarge(PumiceError):  # noqa: N818

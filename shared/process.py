@@ -21,7 +21,7 @@ from uuid import uuid4
 from aiohttp import web
 
 from shared.clock import SystemClock
-from shared.errors import ConfigurationError, Fenced, StartupError, Unavailable
+from shared.errors import ConfigurationError, StartupError, Unavailable
 from shared.events.topics import SPECS
 from shared.kube.client import connect
 from shared.log.connect import open_log
@@ -85,7 +85,7 @@ def exit_code(program: str, work: Callable[[], None]) -> int:
     except* ConfigurationError as group:
         _tell(program, group)
         code = 2
-    except* (StartupError, Unavailable, Fenced) as group:
+    except* (StartupError, Unavailable) as group:
         _tell(program, group)
         code = 1
     else:

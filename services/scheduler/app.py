@@ -2,6 +2,10 @@
 
 A pool belongs to the process that owns the partition of ``podgroup-ready`` to which the pool's name maps.
 Each pool has its own model, readers and transactional producer, and its own tasks.
+
+A pool whose producer is fenced has been taken over, or a transaction was open for longer than the log
+allows (an outage). Which of the two, the group says: the process gives everything up and joins anew, and
+schedules again what it is given then, from a model built anew. So a process that hung becomes a standby.
 """
 
 from __future__ import annotations
@@ -48,11 +52,11 @@ class Scheduler:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._partitions = 0
         self._assigned: frozenset[int] = frozenset()
-        self._lost = asyncio.Event()
+        self._fenced = False
         self._tasks: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
-        """Schedule until cancelled. Raises Fenced when another process took over a pool."""
+        """Schedule until cancelled."""
         self.health.waits("start", "joining the group")
         self._partitions = await self._log.partitions(topics.PODGROUP_READY)
         async with asyncio.TaskGroup() as tasks:
@@ -67,14 +71,23 @@ class Scheduler:
                     patience=self._settings.ping_patience,
                 )
             )
-            consumer = await self._log.consume(
-                GROUP, [topics.PODGROUP_READY], on_assigned=self._on_assigned, on_revoked=self._on_revoked
-            )
-            try:
-                self.health.ok("start")
-                await self._consume(consumer)
-            finally:
-                await consumer.close()
+            while True:
+                await self._schedule()
+
+    async def _schedule(self) -> None:
+        """Be a member of the group until one of our pools is fenced."""
+        self._fenced = False
+        consumer = await self._log.consume(
+            GROUP, [topics.PODGROUP_READY], on_assigned=self._on_assigned, on_revoked=self._on_revoked
+        )
+        try:
+            self.health.ok("start")
+            await self._consume(consumer)
+            for name in list(self._running):
+                await self._leave(name)
+            self._assigned = frozenset()
+        finally:
+            await consumer.close()
 
     # ------------------------------------------------------------------ pools
 
@@ -119,8 +132,12 @@ class Scheduler:
         try:
             await pool.run()
         except* Fenced:
-            message = f"another scheduler has taken over node pool {pool.name}"
-            raise Fenced(message) from None
+            self._telemetry.log.warning(
+                "another scheduler took this node pool over, or a transaction was open for too long; "
+                "joining the group anew",
+                extra={"pool": pool.name},
+            )
+            self._fenced = True
 
     async def _leave(self, name: str) -> None:
         task = self._running.pop(name)
@@ -131,7 +148,7 @@ class Scheduler:
     # ------------------------------------------------------------------ podgroup-ready
 
     async def _consume(self, consumer: Consumer) -> None:
-        while True:
+        while not self._fenced:
             try:
                 deliveries = await consumer.poll(timeout=_POLL)
             except Unavailable:

@@ -1,4 +1,4 @@
-"""Two schedulers for one node pool: the older one stops, nothing is decided twice."""
+"""Two schedulers for one node pool: the older one stands by, nothing is decided twice."""
 
 from __future__ import annotations
 
@@ -27,24 +27,15 @@ async def decisions(log: KafkaLog, prefix: str) -> Counter[str]:
     return Counter(one.gang.name for one in decided if one.gang.name.startswith(prefix))
 
 
-async def test_a_scheduler_whose_pool_was_taken_over_stops_with_one_line_and_decides_nothing_more(
-    services: Services,
-):
+async def test_a_scheduler_that_was_fenced_joins_anew_and_decides_once(services: Services):
     scheduler = services.processes["scheduler"]
-    said = len(scheduler.lines)
     async with services.client() as client, KafkaLog(services.bootstrap, clock=SystemClock()) as log:
-        newer = await log.transactional("pumice-scheduler-default")
+        await log.transactional("pumice-scheduler-default")
         await client.submit(gang("fenced", workers=1), wait=None)
-        assert await scheduler.wait(30) == 1
-        assert (await decisions(log, "fenced-")) == {}
-        assert [line for line in scheduler.lines[said:] if not line.startswith("{")] == [
-            "pumice-scheduler: another scheduler has taken over node pool default"
-        ]
-        assert scheduler.unclean == []
-        await newer.close()
-        await scheduler.start()
         assert (await ended(client, "fenced")).phase == "Completed"
         assert list((await decisions(log, "fenced-")).values()) == [1]
+        assert scheduler.running
+        assert scheduler.unclean == []
 
 
 async def test_a_scheduler_that_hung_while_another_took_over_decides_nothing_a_second_time(
@@ -85,9 +76,7 @@ async def test_a_scheduler_that_hung_while_another_took_over_decides_nothing_a_s
             counted = await decisions(log, "hung-")
             assert len(counted) == len(names)
             assert set(counted.values()) == {1}
-            if not older.running:  # it had begun to decide before it heard that it was thrown out
-                assert older.lines[-1].endswith("another scheduler has taken over node pool default")
-                assert await older.wait() == 1
+            assert older.running
             assert newer.running
             assert older.unclean == newer.unclean == []
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -235,22 +236,37 @@ async def test_a_decision_that_was_rolled_back_is_decided_anew() -> None:
     assert second.decision != first.decision
 
 
-async def test_an_older_scheduler_of_the_pool_stops_and_says_so() -> None:
+async def test_a_scheduler_that_was_fenced_joins_anew_and_schedules_what_the_group_gives_it() -> None:
+    """It lost its transactional id to nobody of the group: so the pool is its own again, decided from anew."""
     world = World()
     await world.start()
     await world.queue()
     await world.node("n1", 8)
-    scheduler = build(
-        SchedulerSettings(), clock=world.clock, log=world.log, ids=world.ids, telemetry=Telemetry("scheduler")
-    )
-    task = asyncio.create_task(scheduler.run())
-    await asyncio.sleep(1)
-    await world.log.transactional("pumice-scheduler-default")
-    await world.gang(gang("train", 4))
-    with pytest.raises(BaseExceptionGroup) as caught:
-        await task
-    assert caught.group_contains(Fenced, match="another scheduler has taken over node pool default")
-    assert await world.decisions() == []
+    async with running(world):
+        fencing = await world.log.transactional("pumice-scheduler-default")
+        await world.gang(gang("train", 4))
+        await asyncio.sleep(3)
+        (decision,) = await world.decisions()
+        assert len(decision.bindings) == 4
+        with pytest.raises(Fenced):
+            async with fencing.transaction() as transaction:
+                await transaction.send(Record(topics.BIND_DECISIONS, b"default", b"{}"))
+
+
+async def test_a_scheduler_that_lost_its_pool_to_a_member_of_the_group_stands_by() -> None:
+    world = World()
+    await world.start()
+    await world.queue()
+    await world.node("n1", 8)
+    async with running(world) as first, running(world) as second:
+        await world.gang(gang("one", 4))
+        await asyncio.sleep(3)
+        owner, other = (first, second) if "default" in first.pools else (second, first)
+        await world.log.transactional("pumice-scheduler-default")  # as a hung owner finds it
+        await world.gang(gang("two", 4))
+        await asyncio.sleep(5)
+        assert len([pool for pool in (*owner.pools, *other.pools) if pool == "default"]) == 1
+    assert Counter(one.gang.name for one in await world.decisions()) == {"one": 1, "two": 1}
 
 
 async def test_a_pool_that_a_gang_names_is_scheduled_on_its_own_nodes() -> None:
