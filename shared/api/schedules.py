@@ -50,11 +50,12 @@ class Schedule(Protocol):
 
 def missed(schedule: Schedule, since: datetime, until: datetime, limit: int) -> int:
     """Count the starts after ``since`` and not after ``until``, up to ``limit``."""
-    moment: datetime | None = since
+    moment = since
     for number in range(limit):
-        moment = schedule.next(moment)
-        if moment is None or moment > until:
+        following = schedule.next(moment)
+        if following is None or following > until:
             return number
+        moment = following
     return limit
 
 
