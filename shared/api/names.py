@@ -74,6 +74,8 @@ SUBMITTED_AT: Final = "pumice.dev/submitted-at"
 """When the job was asked for, to the microsecond (creationTimestamp has whole seconds)."""
 READY_SINCE: Final = "pumice.dev/ready-since"
 """On PodGroups: since when the gang of this generation can be scheduled, to the microsecond."""
+SCALE: Final = "pumice.dev/scale"
+"""On PodGroups: the scale of the job (minimum, sizes of tasks, priority) that its spec was written for."""
 NODE_POOL: Final = "pumice.dev/pool"
 """Label of nodes, annotation or node selector of jobs: the node pool. Each has one scheduler."""
 

@@ -33,7 +33,10 @@ class Carrier:
     async def carry_out(self, key: str, raw: JSON, world: World, memory: Memory) -> None:
         """Plan and do. Raises what the world answers; done again later, nothing is done twice."""
         hands, wanted = self._hands, world.wanted
-        todo = plan(world, hands.clock.now())
+        now = hands.clock.now()
+        todo = plan(world, now)
+        if todo.look_again is not None:
+            self._look_again(key, (todo.look_again - now).total_seconds())
         for note in todo.notes:
             self._note(wanted, memory, note)
         if todo.urgent:
@@ -127,6 +130,8 @@ class Carrier:
         if gang is None:
             memory.announced, memory.announced_unplaced = None, frozenset()
             return
+        if gang != memory.announced:
+            self._hands.observer.touch(r.PODGROUPS, wanted.namespace, gang.name)
         waiting = unplaced(gang, self._hands.views.pods(wanted))
         news = gang != memory.announced or bool(waiting - memory.announced_unplaced)
         if waiting and news and complete_enough(gang):

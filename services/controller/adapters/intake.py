@@ -8,7 +8,7 @@ from services.controller.adapters.hands import Hands
 from services.controller.adapters.jobs import JobController
 from services.controller.adapters.views import job_key
 from services.controller.core.commands import order_of, scaled
-from services.controller.core.lifecycle import Trigger
+from services.controller.core.lifecycle import ORDERS, Trigger
 from services.controller.core.model import JSON
 from services.controller.core.policies import Order
 from shared.api import names
@@ -133,7 +133,10 @@ class Intake:
         uid = command["metadata"]["uid"]
         await self._hands.api.delete(r.COMMANDS, namespace, name, uid=uid)
         action = command.get("action") or ""
-        if action not in set(Trigger):
+        if action not in ORDERS:
+            self._hands.telemetry.log.warning(
+                "a command asks for an unknown action: %s", action, extra={"command": key}
+            )
             return
         text = command.get("message") or command.get("reason") or "by a Command object"
         order = Order(Trigger(action), "CommandIssued", text, command=uid)

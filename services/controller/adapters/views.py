@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from pydantic import ValidationError
 
+from services.controller.core.dependencies import waiting_tasks
 from services.controller.core.gangs import gang_of
 from services.controller.core.model import (
     JSON,
@@ -202,11 +203,14 @@ def _gang_basis(
         if pod.finished or pod.generation != status.generation
     )
     placed = sum(pod.node is not None for pod in pods) if special else 0
+    waiting = waiting_tasks(wanted, pods, status.generation)
+    there = tuple(pod.name for pod in pods if pod.task in waiting)
     return (
         (wanted.uid, raw.get("generation"), wanted.deleting, tuple(wanted.annotations.items())),
         (status.phase, status.generation),
         (group.uid, group.generation, group.deleting),
         (special, placed),
+        (waiting, there),
     )
 
 

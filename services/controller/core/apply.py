@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from services.controller.core.dependencies import waiting_tasks
 from services.controller.core.gangs import reaches_minimum
 from services.controller.core.lifecycle import LIVE
 from services.controller.core.model import GroupView, PodView, Task, Wanted
@@ -180,4 +181,5 @@ def _enough(decision: GangDecided, gang: Gang, placed: Sequence[Binding]) -> boo
     if len(tasks) < decision.minimum:
         return False
     started = gang.group is not None and gang.group.admitted and bool(before)
-    return started or reaches_minimum(gang.wanted, tasks)
+    waiting = waiting_tasks(gang.wanted, gang.pods.values(), gang.status.generation)
+    return started or reaches_minimum(gang.wanted, tasks, waiting)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from services.controller.core.model import JSON, Priorities, Wanted
+from services.controller.core.dependencies import dependency_problem
+from services.controller.core.model import JSON, Priorities, Task, Wanted
+from services.controller.core.policies import bad_timeout
 from services.controller.core.shapes import shape_of
 from shared.api import names
-from shared.api.batch import JobAction
 
 
 def problem(
@@ -29,7 +30,24 @@ def problem(
         return (
             f"spec.minAvailable: {wanted.min_available} is more than the {wanted.replicas} pods of all tasks"
         )
-    return _queue_problem(wanted, queues.get(("", wanted.queue))) or _template_problem(wanted)
+    return (
+        _queue_problem(wanted, queues.get(("", wanted.queue)))
+        or dependency_problem(wanted)
+        or _policy_problem(wanted)
+        or _template_problem(wanted)
+    )
+
+
+def _policy_problem(wanted: Wanted) -> str | None:
+    """Return which timeout of a policy cannot be read: its order would never be given."""
+    levels = [("spec", wanted.policies)]
+    levels += [(f"spec.tasks[{i}]", tuple(task.spec.policies)) for i, task in enumerate(wanted.tasks)]
+    for path, policies in levels:
+        for index, policy in enumerate(policies):
+            wrong = bad_timeout(policy)
+            if wrong is not None:
+                return f"{path}.policies[{index}].timeout: {wrong}"
+    return None
 
 
 def _template_problem(wanted: Wanted) -> str | None:
@@ -58,13 +76,16 @@ def not_applied(wanted: Wanted) -> tuple[str, ...]:
     found = [f"plugin {name}" for name in sorted(wanted.spec.get("plugins") or {})]
     if any(volume.get("volumeClaim") for volume in wanted.spec.get("volumes") or ()):
         found.append("volumeClaim of volumes")
-    if any(task.spec.depends_on and task.spec.depends_on.name for task in wanted.tasks):
-        found.append("dependsOn")
-    if any(task.spec.partition_policy for task in wanted.tasks):
-        found.append("partitionPolicy")
-    policies = [*wanted.policies, *(policy for task in wanted.tasks for policy in task.spec.policies)]
-    if any(policy.timeout is not None for policy in policies):
-        found.append("timeout of policies")
-    if any(policy.action == JobAction.RESTART_PARTITION for policy in policies):
-        found.append("action RestartPartition")
+    if any(_placed_in_part(task) for task in wanted.tasks):
+        found.append("placing partitions as wholes")
     return tuple(found)
+
+
+def _placed_in_part(task: Task) -> bool:
+    """Whether some partition may be placed in part, or must be close together.
+
+    (Partitions are restarted and counted as such. Where all of them are the task's minimum, they are
+    placed as wholes because the gang is.)
+    """
+    policy = task.spec.partition_policy
+    return policy is not None and (task.minimum < task.replicas or policy.network_topology is not None)

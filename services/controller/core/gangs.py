@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
+from services.controller.core.dependencies import gang_minimum, minimums, waiting_tasks
 from services.controller.core.lifecycle import LIVE
 from services.controller.core.model import GroupView, PodView, Priorities, Task, Wanted
 from services.controller.core.pods import pod_annotations
@@ -29,15 +30,22 @@ def gang_of(
 
     A member whose name an older pod still has is left out until that one is gone: it cannot be made yet.
     While members wait for a node, those that have ended are left out too, and count for the minimum.
+    So are members of tasks that wait for others, with what they would count for it.
     """
     phase = status.phase or JobPhase.PENDING
     if wanted.deleting or phase not in LIVE or group is None or group.deleting or not wanted.tasks:
         return None
     if group.generation != status.generation:
         return None
-    taken = frozenset(pod.name for pod in pods if pod.generation != status.generation)
-    ended = _ended(wanted, status, pods)
-    tasks = tuple(_task(wanted, task, priorities, taken, ended) for task in wanted.tasks)
+    own = [pod for pod in pods if pod.generation == status.generation]
+    ended = _ended(wanted, own)
+    waiting = waiting_tasks(wanted, own, status.generation)
+    there = Counter(pod.task for pod in own) if waiting else Counter[str]()
+    least = minimums(wanted, waiting, there)
+    out = ended | frozenset(pod.name for pod in pods if pod.generation != status.generation)
+    if waiting:
+        out |= _absent(wanted, waiting, own)
+    tasks = tuple(_task(wanted, task, priorities, least[task.name], out, ended) for task in wanted.tasks)
     return Gang(
         namespace=wanted.namespace,
         name=group.name,
@@ -48,19 +56,18 @@ def gang_of(
         queue=wanted.queue,
         priority=_priority(wanted, priorities, tasks),
         priority_class=wanted.priority_class,
-        min_member=max(0, wanted.min_available - len(ended)),
+        min_member=max(0, gang_minimum(wanted, waiting, there) - len(ended)),
         tasks=tasks,
         created_at=wanted.created_at,
         ready_since=group.ready_since,
     )
 
 
-def _ended(wanted: Wanted, status: Status, pods: Sequence[PodView]) -> frozenset[str]:
+def _ended(wanted: Wanted, own: Sequence[PodView]) -> frozenset[str]:
     """Return the pods that need no place any more; none, as long as all that do have one.
 
     (So that a gang of thousands is not told anew with each pod that ends.)
     """
-    own = [pod for pod in pods if pod.generation == status.generation]
     finished = frozenset(pod.name for pod in own if pod.finished)
     if not finished or sum(pod.node is not None for pod in own) >= wanted.replicas:
         return frozenset()
@@ -73,13 +80,17 @@ def unplaced(gang: Gang, pods: Iterable[PodView]) -> frozenset[str]:
     return frozenset(member.pod for task in gang.tasks for member in task.members if member.pod not in placed)
 
 
-def reaches_minimum(wanted: Wanted, tasks: Sequence[str]) -> bool:
-    """Say whether placed pods, given by the task of each, are enough for the job and for each task."""
-    if len(tasks) < wanted.min_available:
-        return False
+def reaches_minimum(wanted: Wanted, tasks: Sequence[str], waiting: Collection[str] = ()) -> bool:
+    """Say whether placed pods, given by the task of each, are enough for the job and for each task.
+
+    Of tasks that wait for others nothing more is asked than what is there.
+    """
     counts = Counter(tasks)
+    if len(tasks) < gang_minimum(wanted, waiting, counts):
+        return False
     shared = wanted.task_minimums > wanted.min_available
-    return shared or all(counts[task.name] >= task.minimum for task in wanted.tasks)
+    least = minimums(wanted, waiting, counts)
+    return shared or all(counts[task.name] >= least[task.name] for task in wanted.tasks)
 
 
 def complete_enough(gang: Gang) -> bool:
@@ -97,18 +108,30 @@ def pool_of(wanted: Wanted) -> str:
     return DEFAULT_POOL
 
 
+def _absent(wanted: Wanted, waiting: frozenset[str], own: Sequence[PodView]) -> frozenset[str]:
+    """Return the members of waiting tasks that are not there."""
+    there = {pod.name for pod in own}
+    members = wanted.members().items()
+    return frozenset(n for n, (task, _) in members if task.name in waiting and n not in there)
+
+
 def _task(
-    wanted: Wanted, task: Task, priorities: Priorities, taken: frozenset[str], ended: frozenset[str]
+    wanted: Wanted,
+    task: Task,
+    priorities: Priorities,
+    least: int,
+    out: frozenset[str],
+    ended: frozenset[str],
 ) -> GangTask:
     template = task.spec.template
     pods = [(names.pod_name(wanted.name, task.name, index), index) for index in range(task.replicas)]
     done = sum(name in ended for name, _ in pods)
     # A task's own minimum counts only where the tasks' minimums together fit into the job's, as in Volcano.
-    minimum = task.minimum if wanted.task_minimums <= wanted.min_available else 0
+    minimum = least if wanted.task_minimums <= wanted.min_available else 0
     return GangTask(
         name=task.name,
         shape=shape_of(template.spec, pod_annotations(wanted, task), priorities),
-        members=tuple(Member(pod=n, index=i) for n, i in pods if n not in taken and n not in ended),
+        members=tuple(Member(pod=name, index=index) for name, index in pods if name not in out),
         minimum=max(0, minimum - done),
     )
 

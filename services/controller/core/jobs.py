@@ -10,14 +10,15 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from services.controller.core.dependencies import waiting_tasks
 from services.controller.core.gangs import reaches_minimum
 from services.controller.core.lifecycle import FINAL, LIVE
+from services.controller.core.listening import follow_policies
 from services.controller.core.model import JSON, GroupView, PodView
 from services.controller.core.moving import INVALID, Moving
 from services.controller.core.plans import Note, Plan, World
-from services.controller.core.podgroups import group_patch, group_phase, make_podgroup
+from services.controller.core.podgroups import group_patch, group_phase, make_podgroup, spec_patch
 from services.controller.core.pods import make_pod
-from services.controller.core.policies import Order, happenings, order_for
 from services.controller.core.status import Status
 from shared.api.batch import JobPhase, JobReason
 from shared.api.scheduling import PodGroupPhase
@@ -32,11 +33,11 @@ def plan(world: World, now: datetime) -> Plan:
         moving.begin()
     if not world.problem:
         moving.unblock()
-    order = _order(world, moving.status)
-    if order is not None:
-        moving.obey(order)
+    if world.order is not None:
+        moving.obey(world.order)
+    again = follow_policies(world, moving, now)
     moving.settle()
-    return _carry_out(world, moving, now)
+    return replace(_carry_out(world, moving, now), look_again=again)
 
 
 def part_bound(world: World) -> bool:
@@ -51,24 +52,8 @@ def part_bound(world: World) -> bool:
     bound = [p for p in world.pods if p.generation == group.generation and p.node and not p.deleting]
     if not any(pod.holds_room for pod in bound):
         return False
-    return not reaches_minimum(world.wanted, [pod.task for pod in bound])
-
-
-def _order(world: World, status: Status) -> Order | None:
-    if world.order is not None:
-        return world.order
-    if status.phase not in LIVE or world.problem:
-        return None
-    group = world.group
-    seen = happenings(
-        world.wanted,
-        world.pods,
-        # Before the gang is let in nothing can be evicted: what goes then is a decision taken back.
-        world.lost if group is not None and group.admitted else (),
-        status.generation,
-        group_unknown=group is not None and group.phase is PodGroupPhase.UNKNOWN,
-    )
-    return next((order for one in seen if (order := order_for(world.wanted, one)) is not None), None)
+    waiting = waiting_tasks(world.wanted, world.pods, group.generation)
+    return not reaches_minimum(world.wanted, [pod.task for pod in bound], waiting)
 
 
 def _carry_out(world: World, moving: Moving, now: datetime) -> Plan:
@@ -91,7 +76,7 @@ def _carry_out(world: World, moving: Moving, now: datetime) -> Plan:
         drop_group=drop,
         make_group=make_podgroup(wanted, status.generation, world.priorities, now) if make else None,
         group_patch=_group_patch(world, status, group, phase, now) if group and phase else None,
-        mark=moving.marked,
+        mark=moving.to_mark(),
         delete=tuple(delete.values()),
         create=create,
         notes=tuple(moving.notes),
@@ -110,7 +95,8 @@ def _blocked(world: World, moving: Moving) -> Plan:
 def _urgent(before: Status, moving: Moving) -> bool:
     after = moving.status
     moved = any(change.previous is not None for change in moving.changes)
-    return moved or before.generation != after.generation or before.controlled != after.controlled
+    news = after.controlled.items() - before.controlled.items()
+    return moved or before.generation != after.generation or bool(news)
 
 
 def _is_stale(group: GroupView, status: Status) -> bool:
@@ -123,14 +109,17 @@ def _group_phase(world: World, status: Status, group: GroupView) -> PodGroupPhas
         return PodGroupPhase.COMPLETED if group.admitted else group.phase
     if world.overdue and part_bound(world):
         return PodGroupPhase.PENDING
-    return group_phase(group, world.wanted.min_available, world.pods)
+    return group_phase(group, world.wanted, world.pods)
 
 
 def _group_patch(
     world: World, status: Status, group: GroupView, phase: PodGroupPhase, now: datetime
 ) -> JSON | None:
     counts = status.counts.model_dump()
-    return group_patch(group, phase, counts=counts, report=world.report, decision=world.decision, now=now)
+    patch = group_patch(group, phase, counts=counts, report=world.report, decision=world.decision, now=now)
+    if status.phase in FINAL or group.scale == world.wanted.scale:
+        return patch
+    return {**(patch or {}), **spec_patch(group, world.wanted, world.priorities)}
 
 
 def _holding(world: World, status: Status) -> tuple[PodView, ...]:
@@ -140,8 +129,9 @@ def _holding(world: World, status: Status) -> tuple[PodView, ...]:
 
 def _missing(world: World, status: Status) -> tuple[JSON, ...]:
     there = {pod.name for pod in world.pods}
+    waiting = waiting_tasks(world.wanted, world.pods, status.generation)
     return tuple(
         make_pod(world.wanted, status, task, index)
         for name, (task, index) in world.wanted.members().items()
-        if name not in there
+        if name not in there and task.name not in waiting
     )

@@ -20,8 +20,9 @@ the old one is void; ``TARGET`` takes the pods that the order is about and keeps
 A transition may also count as a *retry*. A trigger without an entry is an :class:`IllegalTransition` and
 changes nothing.
 
-This is Volcano's machine with one difference: a resume does not count as a retry (there, three
-suspensions use up ``maxRetry``).
+This is Volcano's machine with two differences. A resume does not count as a retry (there, three
+suspensions use up ``maxRetry``). And a job that is restarting obeys: there, every order but a targeted
+restart becomes one more restart, so that a job which fails again and again cannot be suspended.
 """
 
 from __future__ import annotations
@@ -55,6 +56,23 @@ class Trigger(StrEnum):
     CLEARED = "old pods gone"
     DRAINED = "no pod active"
     RETRIES_SPENT = "no retries left"
+
+
+ORDERS: Final = frozenset(
+    {
+        Trigger.ABORT_JOB,
+        Trigger.RESTART_JOB,
+        Trigger.RESTART_TASK,
+        Trigger.RESTART_POD,
+        Trigger.RESTART_PARTITION,
+        Trigger.TERMINATE_JOB,
+        Trigger.COMPLETE_JOB,
+        Trigger.RESUME_JOB,
+    }
+)
+"""The triggers that a user may give, by command or policy."""
+TARGETED: Final = frozenset({Trigger.RESTART_TASK, Trigger.RESTART_POD, Trigger.RESTART_PARTITION})
+"""Orders about some of a job's pods."""
 
 
 class Kill(Enum):
@@ -95,16 +113,26 @@ _TERMINATE: Final = Transition(JobPhase.TERMINATING, Kill.UNFINISHED)
 _RESTART: Final = Transition(JobPhase.RESTARTING, Kill.ALL, retry=True)
 _RESTART_SOME: Final = Transition(JobPhase.RESTARTING, Kill.TARGET, retry=True)
 _RESUME: Final = Transition(JobPhase.RESTARTING, Kill.ALL)
+_RESTART_SOME_MORE: Final = Transition(JobPhase.RESTARTING, Kill.TARGET)
 
-_ORDERS_OF_A_LIVE_JOB: Final = {
+_ENDING_ORDERS: Final = {
     Trigger.ABORT_JOB: _ABORT,
     Trigger.COMPLETE_JOB: _COMPLETE,
     Trigger.TERMINATE_JOB: _TERMINATE,
-    Trigger.RESTART_JOB: _RESTART,
-    Trigger.RESTART_TASK: _RESTART_SOME,
-    Trigger.RESTART_POD: _RESTART_SOME,
-    Trigger.RESTART_PARTITION: _RESTART_SOME,
 }
+_ORDERS_OF_A_LIVE_JOB: Final = {
+    **_ENDING_ORDERS,
+    Trigger.RESTART_JOB: _RESTART,
+    **dict.fromkeys((Trigger.RESTART_TASK, Trigger.RESTART_POD, Trigger.RESTART_PARTITION), _RESTART_SOME),
+}
+_ORDERS_WHILE_RESTARTING: Final = {
+    **_ENDING_ORDERS,
+    Trigger.RESTART_JOB: _RESUME,
+    **dict.fromkeys(
+        (Trigger.RESTART_TASK, Trigger.RESTART_POD, Trigger.RESTART_PARTITION), _RESTART_SOME_MORE
+    ),
+}
+"""A restart that is ordered while another is under way joins it: the same retry."""
 
 TRANSITIONS: Final[Mapping[JobPhase, Mapping[Trigger, Transition]]] = MappingProxyType(
     {
@@ -121,6 +149,7 @@ TRANSITIONS: Final[Mapping[JobPhase, Mapping[Trigger, Transition]]] = MappingPro
         JobPhase.RESTARTING: {
             Trigger.RETRIES_SPENT: Transition(JobPhase.FAILED),
             Trigger.CLEARED: Transition(JobPhase.PENDING),
+            **_ORDERS_WHILE_RESTARTING,
         },
         JobPhase.ABORTING: {
             Trigger.DRAINED: Transition(JobPhase.ABORTED),
@@ -138,6 +167,8 @@ TRANSITIONS: Final[Mapping[JobPhase, Mapping[Trigger, Transition]]] = MappingPro
 
 LIVE: Final = frozenset({JobPhase.PENDING, JobPhase.RUNNING})
 """Phases in which the job wants its pods to be there."""
+OBEYING: Final = LIVE | {JobPhase.RESTARTING}
+"""Phases in which the job's policies answer what happens to its pods."""
 FINAL: Final = frozenset({JobPhase.COMPLETED, JobPhase.TERMINATED, JobPhase.FAILED})
 """Phases that a job never leaves."""
 

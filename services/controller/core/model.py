@@ -6,7 +6,7 @@ Raw objects are read once into these; what a user left out is filled in as the a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -35,6 +35,16 @@ class Task:
         """Container restarts after which the task counts as failed."""
         return self.spec.max_retry or names.DEFAULT_MAX_RETRY
 
+    @property
+    def depends_on(self) -> Sequence[str]:
+        """The tasks that come first."""
+        return self.spec.depends_on.name if self.spec.depends_on else ()
+
+    def partition(self, index: int) -> int | None:
+        """Return the number of the partition that a pod belongs to; None: the task has no partitions."""
+        policy = self.spec.partition_policy
+        return None if policy is None else index // max(policy.partition_size, 1)
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -56,6 +66,11 @@ class Wanted:
     created_at: datetime
     deleting: bool
     raw: JSON = field(repr=False)
+    answered: frozenset[str] = frozenset()
+    """Events that some policy names."""
+    has_policies: bool = False
+    in_order: bool = False
+    """Whether some task waits for another."""
 
     @property
     def replicas(self) -> int:
@@ -85,6 +100,16 @@ class Wanted:
             for index in range(task.replicas)
         }
 
+    @property
+    def scale(self) -> str:
+        """What may change in a job that exists, as text: minimum, each task's size, priority."""
+        tasks = ",".join(f"{task.replicas}/{task.minimum}" for task in self.tasks)
+        return f"{self.min_available}:{tasks}:{self.priority_class}"
+
+    def task(self, name: str) -> Task | None:
+        """Return a task by its name."""
+        return next((task for task in self.tasks if task.name == name), None)
+
     def owner_reference(self) -> JSON:
         """Return the reference that pods and podgroup carry: they go when the job goes."""
         return {
@@ -102,6 +127,7 @@ def read_job(raw: JSON) -> Wanted:
     job = Job.model_validate(raw)
     meta, spec = job.metadata, job.spec
     tasks = tuple(_task(index, task) for index, task in enumerate(spec.tasks))
+    policies = [*spec.policies, *(policy for task in tasks for policy in task.spec.policies)]
     return Wanted(
         namespace=meta.namespace,
         name=meta.name,
@@ -119,6 +145,9 @@ def read_job(raw: JSON) -> Wanted:
         created_at=precise(meta.creation_timestamp, meta.annotations.get(names.SUBMITTED_AT)),
         deleting=meta.deletion_timestamp is not None,
         raw=raw,
+        answered=frozenset(event for policy in policies for event in policy.triggers),
+        has_policies=bool(policies),
+        in_order=any(task.depends_on for task in tasks),
     )
 
 
@@ -137,7 +166,13 @@ def precise(created: str | None, claimed: str | None) -> datetime:
 
 
 def _task(index: int, spec: TaskSpec) -> Task:
-    minimum = spec.replicas if spec.min_available is None else spec.min_available
+    partitions = spec.partition_policy
+    if spec.min_available is not None:
+        minimum = spec.min_available
+    elif partitions and partitions.min_partitions:
+        minimum = partitions.min_partitions * partitions.partition_size
+    else:
+        minimum = spec.replicas
     return Task(spec.name or names.default_task_name(index), spec.replicas, minimum, spec)
 
 
@@ -158,6 +193,16 @@ class PodView:
     exit_code: int | None = None
     restarts: int = 0
     started_at: datetime | None = None
+    retry: int = 0
+    """The job's count of retries when it was made."""
+    ready: bool = False
+    """All its containers say that they are ready."""
+    created: str = ""
+    """When it was made; this and the next two as the API server writes times."""
+    ended: str = ""
+    """When it ended by itself, as far as that is known."""
+    restarted: str = ""
+    """When a container ended last that was restarted."""
 
     @property
     def finished(self) -> bool:
@@ -175,22 +220,42 @@ def read_pod(raw: JSON) -> PodView:
     meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
     annotations = meta.get("annotations") or {}
     containers = status.get("containerStatuses") or []
+    init = status.get("initContainerStatuses") or []
     terminated = ((containers[0].get("state") or {}).get("terminated") or {}) if containers else {}
     started = status.get("startTime")
+    phase: str = status.get("phase") or "Pending"
+    restarts = sum(container.get("restartCount") or 0 for container in (*init, *containers))
     return PodView(
         name=meta["name"],
         uid=meta["uid"],
         task=annotations.get(names.TASK_SPEC, ""),
         index=_number(annotations.get(names.TASK_INDEX)),
         generation=_number(annotations.get(names.JOB_VERSION)),
-        phase=status.get("phase") or "Pending",
+        phase=phase,
         node=spec.get("nodeName") or None,
         deleting=bool(meta.get("deletionTimestamp")),
         out_of_sync=annotations.get(names.CONTROLLER_OUT_OF_SYNC) == "true",
         exit_code=terminated.get("exitCode"),
-        restarts=sum(container.get("restartCount") or 0 for container in containers),
+        restarts=restarts,
         started_at=parse_time(started) if started else None,
+        retry=_number(annotations.get(names.JOB_RETRY_COUNT)),
+        ready=phase == "Running" and all(one.get("ready", True) for one in containers),
+        created=meta.get("creationTimestamp") or "",
+        ended=_ended(status, terminated) if phase in ("Succeeded", "Failed") else "",
+        restarted=_restarted((*init, *containers)) if restarts else "",
     )
+
+
+def _ended(status: JSON, terminated: JSON) -> str:
+    """Return when a pod ended: as its first container says, else as the pod's conditions say."""
+    finished: str = terminated.get("finishedAt") or ""
+    changes = (one.get("lastTransitionTime") or "" for one in status.get("conditions") or ())
+    return finished or max(changes, default="")
+
+
+def _restarted(containers: Sequence[JSON]) -> str:
+    ends = (((one.get("lastState") or {}).get("terminated") or {}).get("finishedAt") for one in containers)
+    return max((end for end in ends if end), default="")
 
 
 def owner_job(raw: JSON) -> tuple[str, str] | None:
@@ -221,6 +286,8 @@ class GroupView:
     ready_since: datetime
     """When this group was made: since when its gang can be scheduled."""
     raw: JSON = field(repr=False)
+    scale: str = ""
+    """The job's scale for which its spec was written."""
 
     @property
     def admitted(self) -> bool:
@@ -241,6 +308,7 @@ def read_group(raw: JSON) -> GroupView:
         deleting=bool(meta.get("deletionTimestamp")),
         ready_since=precise(meta.get("creationTimestamp"), annotations.get(names.READY_SINCE)),
         raw=raw,
+        scale=annotations.get(names.SCALE) or "",
     )
 
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from services.controller.core import lifecycle
+from services.controller.core import lifecycle, marks
+from services.controller.core.dependencies import waiting_tasks
 from services.controller.core.lifecycle import LIVE, IllegalTransition, Trigger
 from services.controller.core.model import PodView
 from services.controller.core.plans import Note, PhaseChange, World
@@ -14,9 +15,6 @@ from services.controller.core.policies import Order
 from services.controller.core.status import count_pods, tally
 from shared.api.batch import JobPhase, JobReason
 
-_COMMANDS: Final = "pumice.dev/commands"
-"""Key of ``controlledResources``: ids of the last commands, so that none is obeyed twice."""
-_COMMANDS_KEPT: Final = 16
 INVALID: Final = "Invalid"
 """Reason in the status of a job that cannot be run as it is."""
 
@@ -30,8 +28,7 @@ class Moving:
         self.status = world.status
         self.changes: list[PhaseChange] = []
         self.notes: list[Note] = []
-        self.targets: frozenset[str] = frozenset(pod.name for pod in world.pods if pod.out_of_sync)
-        self.marked: tuple[PodView, ...] = ()
+        self._targets: tuple[str, ...] = marks.read_targets(world.status.controlled)
 
     def begin(self) -> None:
         """Give a new job its first phase, with the time of its creation."""
@@ -41,33 +38,34 @@ class Moving:
             self.status = replace(self.status, message=text)
             self.notes.append(Note(JobReason.PLUGIN_ERROR, text, warning=True))
 
-    def obey(self, order: Order) -> None:
-        """Take an order's transition; an order that means nothing now changes nothing but its record."""
-        known = [one for one in self.status.controlled.get(_COMMANDS, "").split(",") if one]
+    def obey(self, order: Order) -> bool:
+        """Take an order's transition; False when it means nothing now: then only its record changes."""
         if order.command:
-            if order.command in known:
-                return
-            kept = ",".join([*known, order.command][-_COMMANDS_KEPT:])
-            self.status = replace(self.status, controlled={**self.status.controlled, _COMMANDS: kept})
+            if marks.knows_command(self.status.controlled, order.command):
+                return False
+            self._remember(marks.with_command(self.status.controlled, order.command))
         assert self.status.phase is not None  # noqa: S101 - begin() came first
         try:
             transition = lifecycle.step(self.status.phase, order.trigger)
         except IllegalTransition as error:
-            if order.command:
-                self.notes.append(Note(JobReason.COMMAND_ISSUED, str(error), warning=True))
-            return
-        if transition.kill is lifecycle.Kill.TARGET:
-            self.marked = tuple(pod for pod in self.world.pods if _is_target(pod, order))
-            if not self.marked:
-                return  # what it was about has gone by itself, and is made again anyway
-            self.targets |= {pod.name for pod in self.marked}
+            self._object(order, str(error))
+            return False
+        if transition.kill is lifecycle.Kill.TARGET and not self._choose(order, transition):
+            self._object(order, f"{order.trigger} is about none of the job's pods")
+            return False  # or what it was about has gone by itself, and is made again anyway
         self.notes.append(_note(order))
         self._take(transition, order.reason, order.message)
+        return True
 
     def unblock(self) -> None:
         """Forget why the job could not be run, once it can."""
         if self.status.reason == INVALID and self.status.phase is JobPhase.PENDING:
             self.status = replace(self.status, reason="", message="")
+
+    def keep_marks(self, kept: tuple[marks.Mark, ...]) -> None:
+        """Remember what timed policies wait about."""
+        if kept or marks.HAPPENED in self.status.controlled:
+            self._remember(marks.with_marks(self.status.controlled, kept))
 
     def settle(self) -> None:
         """Count, and follow the findings until they lead nowhere new."""
@@ -76,8 +74,10 @@ class Moving:
             assert self.status.phase is not None  # noqa: S101
             trigger = self._finding(self.status.phase)
             if trigger is None:
-                return
+                break
             self._take(lifecycle.step(self.status.phase, trigger), *self._why(trigger))
+        if self._targets and not any(map(self.is_chosen, self.world.pods)):
+            self._remember(marks.with_targets(self.status.controlled, ()))
 
     def leaving(self) -> tuple[PodView, ...]:
         """Return the pods that should not be there in this phase."""
@@ -89,8 +89,47 @@ class Moving:
             return tuple(pod for pod in self.world.pods if self._is_old(pod))
         return tuple(pod for pod in self.world.pods if not pod.finished)
 
+    def is_chosen(self, pod: PodView) -> bool:
+        """Say whether a targeted restart has chosen a pod: one made before the retry that it counts as."""
+        if pod.generation != self.status.generation:
+            return False
+        if pod.out_of_sync or not self._targets:
+            return pod.out_of_sync
+        made_before = pod.retry < self.status.retries
+        return made_before and marks.is_target(self.world.wanted, pod, self._targets)
+
+    def to_mark(self) -> tuple[PodView, ...]:
+        """Return the chosen pods that do not carry Volcano's mark yet."""
+        if not self._targets:
+            return ()
+        return tuple(p for p in self.world.pods if self.is_chosen(p) and not (p.deleting or p.out_of_sync))
+
+    def _choose(self, order: Order, transition: lifecycle.Transition) -> bool:
+        """Note whom a targeted restart is about; False when that is nobody."""
+        name = _target(order)
+        retries = self.status.retries + transition.retry
+        if not any(
+            pod.generation == self.status.generation
+            and pod.retry < retries
+            and not pod.out_of_sync
+            and marks.is_target(self.world.wanted, pod, (name,))
+            for pod in self.world.pods
+        ):
+            return False
+        self._remember(marks.with_targets(self.status.controlled, (*self._targets, name)))
+        return True
+
+    def _object(self, order: Order, text: str) -> None:
+        """Tell whoever gave a command that it came to nothing."""
+        if order.command:
+            self.notes.append(Note(JobReason.COMMAND_ISSUED, text, warning=True))
+
+    def _remember(self, controlled: dict[str, str]) -> None:
+        self.status = replace(self.status, controlled=controlled)
+        self._targets = marks.read_targets(controlled)
+
     def _is_old(self, pod: PodView) -> bool:
-        return pod.generation != self.status.generation or pod.name in self.targets
+        return pod.generation != self.status.generation or self.is_chosen(pod)
 
     def _count(self) -> None:
         leaving = frozenset(pod.name for pod in self.leaving())
@@ -103,14 +142,20 @@ class Moving:
         )
 
     def _finding(self, phase: JobPhase) -> Trigger | None:
+        wanted, pods = self.world.wanted, self.world.pods
         if self.world.problem and phase is JobPhase.PENDING:
             return None
-        there = {pod.name for pod in self.world.pods}
-        missing = sum(name not in there for name in self.world.wanted.members())
-        return lifecycle.finding(phase, tally(self.world.wanted, self.status, missing))
+        there = {pod.name for pod in pods}
+        waiting = waiting_tasks(wanted, pods, self.status.generation)
+        missing = sum(
+            name not in there and task.name not in waiting for name, (task, _) in wanted.members().items()
+        )
+        return lifecycle.finding(phase, tally(wanted, self.status, missing))
 
     def _why(self, trigger: Trigger) -> tuple[str, str]:
         counts, wanted = self.status.counts, self.world.wanted
+        if trigger is Trigger.DRAINED:
+            return self.status.reason, self.status.message
         if trigger is Trigger.RETRIES_SPENT:
             return (
                 "MaxRetryExceeded",
@@ -122,10 +167,12 @@ class Moving:
 
     def _take(self, transition: lifecycle.Transition, reason: str, message: str) -> None:
         if transition.new_generation:
+            self._remember(marks.with_targets(marks.with_marks(self.status.controlled, ()), ()))
             self.status = replace(self.status, generation=self.status.generation + 1)
         if transition.retry:
             self.status = replace(self.status, retries=self.status.retries + 1)
-        self._move(transition.phase, reason, message, since=self.now)
+        if transition.phase is not self.status.phase:
+            self._move(transition.phase, reason, message, since=self.now)
 
     def _move(self, phase: JobPhase, reason: str, message: str, *, since: datetime) -> None:
         previous = self.status.phase
@@ -138,10 +185,12 @@ class Moving:
         )
 
 
-def _is_target(pod: PodView, order: Order) -> bool:
+def _target(order: Order) -> str:
     if order.trigger is Trigger.RESTART_POD:
-        return pod.name == order.pod
-    return pod.task == order.task
+        return f"pod/{order.pod}"
+    if order.trigger is Trigger.RESTART_PARTITION:
+        return f"partition/{order.task}/{order.partition}"
+    return f"task/{order.task}"
 
 
 def _note(order: Order) -> Note:

@@ -76,3 +76,5 @@ class Plan:
     delete: tuple[PodView, ...] = ()
     create: tuple[JSON, ...] = ()
     notes: tuple[Note, ...] = ()
+    look_again: datetime | None = None
+    """When a timed policy will be due."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Final
 
+from services.controller.core.dependencies import gang_minimum, to_come
 from services.controller.core.model import JSON, GroupView, PodView, Priorities, Task, Wanted
 from services.controller.core.shapes import priority_of
 from services.controller.core.status import merge_patch
 from shared.api import names
+from shared.api.batch import PartitionPolicySpec
 from shared.api.meta import format_time
 from shared.api.pods import PodSpec
 from shared.api.podspec import Amounts, pod_amounts
@@ -21,6 +24,7 @@ _NOT_INHERITED: Final = frozenset({"kubectl.kubernetes.io/last-applied-configura
 _NATIVE: Final = ("cpu", "memory", "ephemeral-storage")
 _UNSCHEDULABLE: Final = "Unschedulable"
 _SCHEDULED: Final = "Scheduled"
+_FOLLOWS_JOB: Final = frozenset({"minMember", "minTaskMember", "minResources", "priorityClassName"})
 
 
 def make_podgroup(wanted: Wanted, generation: int, priorities: Priorities, now: datetime) -> JSON:
@@ -29,17 +33,6 @@ def make_podgroup(wanted: Wanted, generation: int, priorities: Priorities, now: 
     The phase is in it from the start: the kind has no status subresource, so one write does. Annotations
     are the job's, as in Volcano, without kubectl's copy of the whole manifest.
     """
-    spec: JSON = {
-        "minMember": wanted.min_available,
-        "minTaskMember": {task.name: task.minimum for task in wanted.tasks},
-        "minResources": {name: str(amount) for name, amount in min_resources(wanted, priorities).items()},
-        "queue": wanted.queue,
-    }
-    if wanted.priority_class:
-        spec["priorityClassName"] = wanted.priority_class
-    topology = wanted.spec.get("networkTopology")
-    if topology:
-        spec["networkTopology"] = topology
     return {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "PodGroup",
@@ -51,12 +44,54 @@ def make_podgroup(wanted: Wanted, generation: int, priorities: Priorities, now: 
                 **{k: v for k, v in wanted.annotations.items() if k not in _NOT_INHERITED},
                 names.JOB_VERSION: str(generation),
                 names.READY_SINCE: format_time(now, micro=True),
+                names.SCALE: wanted.scale,
             },
             "ownerReferences": [wanted.owner_reference()],
         },
-        "spec": spec,
+        "spec": _spec(wanted, priorities),
         "status": {"phase": PodGroupPhase.PENDING.value},
     }
+
+
+def spec_patch(group: GroupView, wanted: Wanted, priorities: Priorities) -> JSON:
+    """Return the merge patch that makes a PodGroup follow its job's scale."""
+    patch: JSON = {"metadata": {"annotations": {names.SCALE: wanted.scale}}}
+    old = group.raw.get("spec") or {}
+    kept = {key: value for key, value in old.items() if key not in _FOLLOWS_JOB}
+    new = {key: value for key, value in _spec(wanted, priorities).items() if key in _FOLLOWS_JOB}
+    spec = merge_patch(old, {**kept, **new})
+    return {**patch, "spec": spec} if spec else patch
+
+
+def _spec(wanted: Wanted, priorities: Priorities) -> JSON:
+    spec: JSON = {
+        "minMember": wanted.min_available,
+        "minTaskMember": {task.name: task.minimum for task in wanted.tasks},
+        "minResources": {name: str(amount) for name, amount in min_resources(wanted, priorities).items()},
+        "queue": wanted.queue,
+    }
+    if wanted.priority_class:
+        spec["priorityClassName"] = wanted.priority_class
+    topology = wanted.spec.get("networkTopology")
+    if topology:
+        spec["networkTopology"] = topology
+    groups = [_sub_group(task) for task in wanted.tasks if task.spec.partition_policy]
+    if groups:
+        spec["subGroupPolicy"] = groups
+    return spec
+
+
+def _sub_group(task: Task) -> JSON:
+    """Return the policy that splits a task's pods into its partitions, by the label that they carry."""
+    policy = (task.spec.partition_policy or PartitionPolicySpec()).dump()
+    found: JSON = {
+        "name": task.name,
+        "subGroupSize": policy.get("partitionSize", 0),
+        "minSubGroups": policy.get("minPartitions", 0),
+        "labelSelector": {"matchLabels": {names.TASK_SPEC: task.name}},
+        "matchLabelKeys": [names.PARTITION_ID],
+    }
+    return {**found, "networkTopology": policy["networkTopology"]} if "networkTopology" in policy else found
 
 
 def min_resources(wanted: Wanted, priorities: Priorities) -> Amounts:
@@ -111,19 +146,22 @@ def _limits(spec: PodSpec) -> Amounts:
     return total
 
 
-def group_phase(group: GroupView, minimum: int, pods: Iterable[PodView]) -> PodGroupPhase:
+def group_phase(group: GroupView, wanted: Wanted, pods: Collection[PodView]) -> PodGroupPhase:
     """Return the phase that the gang's pods put the group in; only a decision leads out of Pending.
 
     Enough scheduled is Running, or Completed when all of them have ended. Fewer keep Inqueue. A gang that
     had started and lost members is Unknown while some of it still holds room (Volcano: runs), so that the
-    rest is made good; with nothing left it is Pending and decided anew.
+    rest is made good; with nothing left it is Pending and decided anew. Tasks that wait for others lack
+    nothing yet.
     """
     if not group.admitted:
         return group.phase
     own = [pod for pod in pods if pod.generation == group.generation and not pod.deleting]
     scheduled = [pod for pod in own if pod.node is not None]
+    later = to_come(wanted, own, group.generation)
+    minimum = gang_minimum(wanted, later, Counter(pod.task for pod in scheduled))
     if len(scheduled) >= max(minimum, 1):
-        ended = all(pod.finished for pod in own)
+        ended = not later and all(pod.finished for pod in own)
         return PodGroupPhase.COMPLETED if ended else PodGroupPhase.RUNNING
     if group.phase is PodGroupPhase.INQUEUE:
         return group.phase

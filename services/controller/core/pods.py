@@ -59,6 +59,9 @@ def make_pod(wanted: Wanted, status: Status, task: Task, index: int, *, node: st
 
 def _labels(wanted: Wanted, task: Task, index: int) -> dict[str, str]:
     inherited = {key: wanted.labels[key] for key in _LABELS_FROM_JOB if key in wanted.labels}
+    partition = task.partition(index)
+    if partition is not None:
+        inherited[names.PARTITION_ID] = str(partition)
     return inherited | {
         names.JOB_NAME: wanted.name,
         names.JOB_NAMESPACE: wanted.namespace,

@@ -2,44 +2,43 @@
 
 As in Volcano: the task's own policies come first, then the job's; the first that matches decides. A policy
 matches an event by name or by ``*``, or a failed pod by the exit code of its first container. (``*`` does
-not match Unknown here: a gang is Unknown whenever a member is missing, also while an order is making it
-whole, and what happened to that member has been matched already.)
+not match Unknown and JobUpdated here: what made a gang Unknown has been matched already, and nobody who
+wrote ``*`` meant a change of scale.) A policy for PodPending counts only when it has a timeout.
 
 Events are found by looking at what is there, not at what changed, so that none is missed while the
 controller is down: a pod of the present generation that has failed *is* the event, until the order it
-set off has begun a new generation or taken the pod away.
+set off has begun a new generation or taken the pod away. So a policy's *timeout* is no timer: the order is
+due that long after the time which the objects give for the event (a pod's creation or end, a container's
+last restart, or the mark that the status keeps of what leaves no object behind), and it is void when what
+happened is no more to be seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from services.controller.core.happenings import Happening
 from services.controller.core.lifecycle import Trigger
-from services.controller.core.model import PodView, Wanted
+from services.controller.core.model import Wanted
 from shared.api.batch import JobEvent, LifecyclePolicy
+from shared.api.duration import parse_duration
+from shared.api.meta import parse_time
 
 _ORDERS: Final = {
     "AbortJob": Trigger.ABORT_JOB,
     "RestartJob": Trigger.RESTART_JOB,
     "RestartTask": Trigger.RESTART_TASK,
     "RestartPod": Trigger.RESTART_POD,
+    "RestartPartition": Trigger.RESTART_PARTITION,
     "TerminateJob": Trigger.TERMINATE_JOB,
     "CompleteJob": Trigger.COMPLETE_JOB,
     "ResumeJob": Trigger.RESUME_JOB,
 }
-"""Actions that are carried out; RestartPartition comes with partitions."""
-
-
-@dataclass(frozen=True, slots=True)
-class Happening:
-    """Something that a policy may answer. ``pod`` is the one it happened to."""
-
-    event: JobEvent
-    task: str = ""
-    pod: str = ""
-    exit_code: int | None = None
+_BY_NAME_ONLY: Final = frozenset({JobEvent.UNKNOWN, JobEvent.JOB_UPDATED})
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,47 +50,53 @@ class Order:
     message: str
     task: str = ""
     pod: str = ""
+    partition: int | None = None
     command: str = ""
     """Id of the command that gave the order; empty for a policy's."""
 
 
-def happenings(
-    wanted: Wanted,
-    pods: Sequence[PodView],
-    lost: Sequence[PodView],
-    generation: int,
-    *,
-    group_unknown: bool = False,
-) -> Iterator[Happening]:
-    """Yield what has happened to the pods of this generation, evictions first."""
-    members = wanted.members() if lost else {}
-    for pod in lost:
-        ours = pod.out_of_sync or pod.name not in members
-        if pod.generation == generation and not (pod.finished or ours):
-            yield Happening(JobEvent.POD_EVICTED, pod.task, pod.name)
-    present = [p for p in pods if p.generation == generation and not (p.deleting or p.out_of_sync)]
-    for pod in present:
-        if pod.phase == "Failed":
-            yield Happening(JobEvent.POD_FAILED, pod.task, pod.name, pod.exit_code)
-    for task in wanted.tasks:
-        own = [pod for pod in present if pod.task == task.name]
-        if task.replicas and sum(pod.phase == "Succeeded" for pod in own) >= task.replicas:
-            yield Happening(JobEvent.TASK_COMPLETED, task.name)
-        elif sum(pod.restarts for pod in own if not pod.finished) >= task.max_retry:
-            yield Happening(JobEvent.TASK_FAILED, task.name)
-    if group_unknown:
-        yield Happening(JobEvent.UNKNOWN)
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The order that a policy gives. ``timed`` when it has a timeout; then it is due at ``due``."""
+
+    order: Order
+    due: datetime
+    timed: bool = False
 
 
-def order_for(wanted: Wanted, happening: Happening) -> Order | None:
+def answer(wanted: Wanted, happening: Happening, now: datetime) -> Answer | None:
     """Return what the policies order; None: nothing."""
     for policy in _policies(wanted, happening.task):
-        if policy.timeout is None and _matches(policy, happening):
-            trigger = _ORDERS.get(policy.action)
-            if trigger is None:
-                return None
-            return Order(trigger, happening.event, _because(happening), happening.task, happening.pod)
+        if not _matches(policy, happening):
+            continue
+        trigger = _ORDERS.get(policy.action)
+        if trigger is None:
+            return None
+        order = _order(wanted, trigger, happening)
+        if policy.timeout is None:
+            return Answer(order, now)
+        return Answer(order, _due(happening, policy.timeout, now), timed=True)
     return None
+
+
+def _order(wanted: Wanted, trigger: Trigger, happening: Happening) -> Order:
+    task = wanted.task(happening.task)
+    return Order(
+        trigger,
+        happening.event,
+        _because(happening),
+        happening.task,
+        happening.pod,
+        None if task is None or happening.index is None else task.partition(happening.index),
+    )
+
+
+def _due(happening: Happening, timeout: str, now: datetime) -> datetime:
+    since = parse_time(happening.since) if happening.since else now
+    try:
+        return since + parse_duration(timeout)
+    except (ValueError, OverflowError):
+        return _NEVER  # no such duration: the job was let in without admission
 
 
 def _policies(wanted: Wanted, task: str) -> Iterable[LifecyclePolicy]:
@@ -102,9 +107,11 @@ def _policies(wanted: Wanted, task: str) -> Iterable[LifecyclePolicy]:
 
 
 def _matches(policy: LifecyclePolicy, happening: Happening) -> bool:
+    if happening.event is JobEvent.POD_PENDING and policy.timeout is None:
+        return False
     if happening.event in policy.triggers:
         return True
-    if JobEvent.ANY in policy.triggers and happening.event is not JobEvent.UNKNOWN:
+    if JobEvent.ANY in policy.triggers and happening.event not in _BY_NAME_ONLY:
         return True
     return policy.exit_code is not None and policy.exit_code == happening.exit_code
 
@@ -113,10 +120,24 @@ def _because(happening: Happening) -> str:
     if happening.event is JobEvent.POD_FAILED:
         code = "" if happening.exit_code is None else f" with exit code {happening.exit_code}"
         return f"pod {happening.pod} failed{code}"
-    if happening.event is JobEvent.POD_EVICTED:
-        return f"pod {happening.pod} was deleted"
-    if happening.event is JobEvent.TASK_COMPLETED:
-        return f"all pods of task {happening.task} succeeded"
-    if happening.event is JobEvent.UNKNOWN:
-        return "the gang has lost members"
-    return f"containers of task {happening.task} were restarted too often"
+    if happening.event is JobEvent.TASK_FAILED:
+        return f"containers of task {happening.task} were restarted too often"
+    return _REASONS[happening.event].format(pod=happening.pod, task=happening.task)
+
+
+_REASONS: Final = {
+    JobEvent.POD_EVICTED: "pod {pod} was deleted",
+    JobEvent.POD_PENDING: "pod {pod} has been pending too long",
+    JobEvent.TASK_COMPLETED: "all pods of task {task} succeeded",
+    JobEvent.UNKNOWN: "the gang has lost members and there is no room for others",
+    JobEvent.JOB_UPDATED: "the job's scale was changed",
+}
+
+
+def bad_timeout(policy: LifecyclePolicy) -> str | None:
+    """Return why a policy's timeout cannot be read."""
+    try:
+        timeout = parse_duration(policy.timeout) if policy.timeout is not None else timedelta()
+    except ValueError as error:
+        return str(error)
+    return f"{policy.timeout}: a timeout is not negative" if timeout < timedelta() else None

@@ -187,6 +187,7 @@ def test_kubectls_copy_of_the_manifest_is_not_inherited():
         "a": "b",
         "volcano.sh/job-version": "3",
         "pumice.dev/ready-since": "2026-03-01T12:00:00.250000Z",
+        "pumice.dev/scale": "4:1/1,3/3:",
     }
 
 
@@ -212,7 +213,7 @@ FOUR = [pod(f"p{i}") for i in range(4)]
 )
 def test_the_podgroups_phase_follows_its_pods(before, pods, after):
     one = wanted()
-    assert podgroups.group_phase(group(one, phase=before), 4, pods) == PodGroupPhase(after)
+    assert podgroups.group_phase(group(one, phase=before), one, pods) == PodGroupPhase(after)
 
 
 # -------------------------------------------------------------------------------------------- gangs
