@@ -85,13 +85,17 @@ class Cleanup(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """A topic's settings. ``retention_ms`` None keeps records for ever (compacted: per key)."""
+    """A topic's settings. ``retention_ms`` None keeps records for ever (compacted: per key).
+
+    ``record_bytes`` is the limit of one record (key, value, headers); None leaves the log's own.
+    """
 
     name: str
     partitions: int = 1
     cleanup: Cleanup = Cleanup.DELETE
     retention_ms: int | None = None
     config: Mapping[str, str] = field(default_factory=dict[str, str])
+    record_bytes: int | None = None
 
 
 class Start(Enum):

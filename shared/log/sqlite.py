@@ -31,10 +31,11 @@ if TYPE_CHECKING:
     from shared.log.core.state import Change
     from shared.log.port import Headers
 
-_FORMAT = 1
+_FORMAT = 2
 _SCHEMA = """
 CREATE TABLE topics (
-  name TEXT PRIMARY KEY, partitions INTEGER, cleanup TEXT, retention_ms INTEGER, config TEXT
+  name TEXT PRIMARY KEY, partitions INTEGER, cleanup TEXT, retention_ms INTEGER, config TEXT,
+  record_bytes INTEGER
 );
 CREATE TABLE partitions (
   id INTEGER PRIMARY KEY, topic TEXT, number INTEGER, first INTEGER DEFAULT 0, next INTEGER DEFAULT 0,
@@ -150,15 +151,20 @@ class SqliteStore:
         if found == 0:
             for statement in _SCHEMA.split(";"):
                 connection.execute(statement)
+        if found == 1:
+            connection.execute("ALTER TABLE topics ADD COLUMN record_bytes INTEGER")
+        if found < _FORMAT:
             connection.execute(f"PRAGMA user_version = {_FORMAT}")
         connection.execute("COMMIT")
         if found > _FORMAT:
             raise StartupError(f"the log {self._path} was written by a newer version of Pumice")
 
     def _fill(self, connection: sqlite3.Connection, state: State) -> None:
-        for name, partitions, cleanup, retention_ms, config in connection.execute("SELECT * FROM topics"):
+        for name, partitions, cleanup, retention_ms, config, most in connection.execute(
+            "SELECT * FROM topics"
+        ):
             state.topics[name] = TopicSpec(
-                name, partitions, Cleanup(cleanup), retention_ms, json.loads(config)
+                name, partitions, Cleanup(cleanup), retention_ms, json.loads(config), most
             )
         rows = connection.execute("SELECT id, topic, number, first, next FROM partitions").fetchall()
         names: dict[int, TopicPartition] = {}
@@ -211,13 +217,14 @@ class SqliteStore:
 
     def _create(self, connection: sqlite3.Connection, spec: TopicSpec) -> None:
         connection.execute(
-            "INSERT INTO topics VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO topics VALUES (?, ?, ?, ?, ?, ?)",
             (
                 spec.name,
                 spec.partitions,
                 spec.cleanup.value,
                 spec.retention_ms,
                 json.dumps(dict(spec.config)),
+                spec.record_bytes,
             ),
         )
         for number in range(spec.partitions):

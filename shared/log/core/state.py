@@ -83,8 +83,9 @@ class State:
         """Refuse a record that cannot be appended: NotFound, TooLarge, ValueError for a bug."""
         spec = self.spec(record.topic)
         size = record_size(record)
-        if size > self.limits.record_bytes:
-            raise too_large(record, size, self.limits.record_bytes)
+        limit = spec.record_bytes or self.limits.record_bytes
+        if size > limit:
+            raise too_large(record, size, limit)
         if record.key is None and record.value is None:
             message = f"a record for {record.topic} has neither key nor value"
             raise ValueError(message)

@@ -27,6 +27,8 @@ _COMPACTED = {
     "segment.bytes": str(64 << 20),
     "min.cleanable.dirty.ratio": "0.2",
 }
+_OVERHEAD = 65_536
+"""Bytes by which a batch of one record may be longer than the record."""
 
 
 def topic_config(spec: TopicSpec) -> dict[str, str]:
@@ -39,6 +41,8 @@ def topic_config(spec: TopicSpec) -> dict[str, str]:
         config["cleanup.policy"] = "compact,delete" if compacted else "delete"
     elif not compacted:
         config["retention.ms"] = "-1"
+    if spec.record_bytes is not None:
+        config["max.message.bytes"] = str(spec.record_bytes + _OVERHEAD)
     return {**config, **spec.config}
 
 
@@ -84,6 +88,9 @@ class Admin:
     async def create(self, specs: Iterable[TopicSpec]) -> None:
         """Create what is missing and wait until all of it has a leader."""
         wanted = {spec.name: spec for spec in specs}
+        self._link.limits.update(
+            {name: spec.record_bytes for name, spec in wanted.items() if spec.record_bytes}
+        )
         await self._link.retry(lambda: self._create(wanted), self._link.settings.patience)
         await self._link.retry(lambda: self._led(list(wanted)), self._link.settings.patience)
 

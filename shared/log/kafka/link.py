@@ -31,6 +31,12 @@ class Link:
     clock: Clock
     producers: list[Any] = field(default_factory=list)
     """aiokafka's producers that were made and may still have to be stopped."""
+    limits: dict[str, int] = field(default_factory=dict[str, int])
+    """Bytes of one record, by topic, where they are not the settings'."""
+
+    def limit(self, topic: str) -> int:
+        """Return how many bytes a record of a topic may have."""
+        return self.limits.get(topic, self.settings.record_bytes)
 
     def common(self) -> dict[str, Any]:
         """Return the arguments that every aiokafka client takes."""

@@ -70,7 +70,7 @@ async def start_producer(link: Link, transactional_id: str | None = None) -> Any
             transactional_id=transactional_id,
             transaction_timeout_ms=int(settings.transaction_timeout * 1000),
             max_batch_size=settings.batch_bytes,
-            max_request_size=settings.record_bytes + 65_536,
+            max_request_size=settings.request_bytes,
             linger_ms=0,
         )
         link.producers[:] = [*(other for other in link.producers if not stopped(other)), producer]
@@ -123,7 +123,7 @@ class KafkaProducer:
         """Queue all, then wait for all."""
         settings = self._link.settings
         for record in records:
-            check(record, settings.record_bytes)
+            check(record, self._link.limit(record.topic))
         async with self._link.within(settings.patience):
             for topic in {record.topic for record in records}:
                 await self._exists(topic)
@@ -134,7 +134,8 @@ class KafkaProducer:
             except TOO_LARGE as error:
                 await self._replace(producer)
                 largest = max(records, key=record_size)
-                raise too_large(largest, record_size(largest), settings.record_bytes) from error
+                limit = self._link.limit(largest.topic)
+                raise too_large(largest, record_size(largest), limit) from error
             except KafkaError as error:
                 await self._replace(producer)
                 message = f"kafka at {self._link.bootstrap} refused a record: {error!r}"

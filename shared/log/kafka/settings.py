@@ -36,6 +36,9 @@ class KafkaSettings:
     batch_bytes: int = 131_072
     """A partition's batch. It fills while the last one is on its way; nothing lingers."""
     record_bytes: int = 1_000_000
-    """Limit of one record (key, value, headers): with its overhead below the broker's 1,048,588."""
+    """Limit of one record (key, value, headers) of a topic that has none of its own: with its overhead
+    below the broker's 1,048,588."""
+    request_bytes: int = 33_554_432
+    """The client's own limit of a message: above every topic's, below the broker's 100 MiB for a request."""
     replication_factor: int = -1
     """Of created topics; -1 is the broker's default."""

@@ -43,7 +43,7 @@ class KafkaTransaction:
     async def send(self, record: Record) -> None:
         """Queue a record; that it was taken is checked before the commit."""
         owner = self._owner
-        check(record, owner.link.settings.record_bytes)
+        check(record, owner.link.limit(record.topic))
         with owner.translating():
             async with owner.link.within(owner.link.settings.patience):
                 await owner.exists(record.topic)
@@ -71,8 +71,8 @@ class KafkaTransaction:
                 entry = await future
             except TOO_LARGE as error:
                 self._owner.spend("a record was refused and its sequence number is lost")
-                size = record_size(record)
-                raise too_large(record, size, self._owner.link.settings.record_bytes) from error
+                limit = self._owner.link.limit(record.topic)
+                raise too_large(record, record_size(record), limit) from error
             self.written[TopicPartition(entry.topic, entry.partition)] = entry.offset
 
 

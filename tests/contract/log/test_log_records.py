@@ -65,6 +65,21 @@ async def test_a_record_over_the_limit_is_refused_with_sizes_and_harms_nobody(lo
     assert [len(d.value or b"") for d in await read_all(log, name)] == [999_999]
 
 
+async def test_a_topic_may_take_larger_records_than_the_log(log, unique):
+    large, small = unique("large"), unique("small")
+    await log.create_topics([TopicSpec(large, record_bytes=7_500_000), TopicSpec(small)])
+    with pytest.raises(TooLarge) as refused:
+        await log.producer.send(Record(large, b"k", b"x" * 7_500_000))
+    assert refused.value.limit == 7_500_000
+    with pytest.raises(TooLarge):
+        await log.producer.send(Record(small, b"k", b"x" * 1_000_000))
+    producer = await log.transactional(unique("id"))
+    async with producer.transaction() as transaction:
+        await transaction.send(Record(large, b"k", b"y" * 7_499_999))
+    await log.producer.send(Record(large, b"k", b"z" * 7_499_999))
+    assert [(d.value or b"")[:1] for d in await read_all(log, large)] == [b"y", b"z"]
+
+
 async def test_a_topic_that_was_never_created_is_not_found(log, unique):
     name = unique("nowhere")
     with pytest.raises(NotFound):

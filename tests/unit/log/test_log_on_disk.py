@@ -167,3 +167,18 @@ async def test_what_a_crash_left_uncompacted_is_compacted_at_the_next_start(tmp_
             await log.producer.send(Record("t", f"{n % 2}".encode(), f"{n}".encode()))
     async with SqliteLog(path, SystemClock()) as log:
         assert values(await read_all(log, "t")) == ["48", "49"]
+
+
+async def test_a_file_of_the_first_format_goes_on(tmp_path: Path):
+    path = tmp_path / "log.db"
+    async with SqliteLog(path, SystemClock()) as log:
+        await log.create_topics([TopicSpec("t", 2)])
+        await log.producer.send(Record("t", b"k", b"v"))
+    connection = sqlite3.connect(path)
+    connection.execute("ALTER TABLE topics DROP COLUMN record_bytes")
+    connection.execute("PRAGMA user_version = 1")
+    connection.commit()
+    connection.close()
+    async with SqliteLog(path, SystemClock()) as log:
+        assert await log.partitions("t") == 2
+        assert [one.value for one in await read_all(log, "t")] == [b"v"]
