@@ -1,6 +1,7 @@
 """The topics: what is on each, by which key, and with which settings of the log.
 
-``job-submitted`` and ``job-commands`` are for anybody to write; the others have one writing service.
+``job-submitted``, ``job-commands`` and ``queue-commands`` are for anybody to write; the others have one
+writing service.
 Partition counts are those at creation; a cluster's operator may raise them for the topics keyed by
 job, never for those keyed by node pool (a pool's owner is its partition's).
 """
@@ -18,6 +19,7 @@ _DAY_MS: Final = 24 * 3600 * 1000
 
 JOB_SUBMITTED: Final = "job-submitted"
 JOB_COMMANDS: Final = "job-commands"
+QUEUE_COMMANDS: Final = "queue-commands"
 JOB_ADMITTED: Final = "job-admitted"
 JOB_REJECTED: Final = "job-rejected"
 PODGROUP_READY: Final = "podgroup-ready"
@@ -40,12 +42,16 @@ class Topic:
     events: tuple[type[c.Contract], ...]
 
 
-def _log(name: str, partitions: int, days: int) -> TopicSpec:
-    return TopicSpec(name, partitions=partitions, retention_ms=days * _DAY_MS)
+GANG_BYTES: Final = 7_500_000
+"""Limit of a message about a whole gang: enough for ``MOST_PODS`` of a job with the longest names."""
 
 
-def _compacted(name: str, partitions: int) -> TopicSpec:
-    return TopicSpec(name, partitions=partitions, cleanup=Cleanup.COMPACT)
+def _log(name: str, partitions: int, days: int, record_bytes: int | None = None) -> TopicSpec:
+    return TopicSpec(name, partitions=partitions, retention_ms=days * _DAY_MS, record_bytes=record_bytes)
+
+
+def _compacted(name: str, partitions: int, record_bytes: int | None = None) -> TopicSpec:
+    return TopicSpec(name, partitions=partitions, cleanup=Cleanup.COMPACT, record_bytes=record_bytes)
 
 
 _JOB: Final = "namespace/name"
@@ -64,6 +70,13 @@ TOPICS: Final[dict[str, Topic]] = {
         Topic(
             _log(JOB_COMMANDS, 6, 7), _JOB, ("gateway", "any client"), "A command to a job.", (c.CommandJob,)
         ),
+        Topic(
+            _log(QUEUE_COMMANDS, 1, 7),
+            "queue",
+            ("gateway", "any client"),
+            "A command to a queue.",
+            (c.CommandQueue,),
+        ),
         Topic(_log(JOB_ADMITTED, 6, 7), _JOB, ("admission",), "The job with its defaults.", (c.JobAdmitted,)),
         Topic(
             _log(JOB_REJECTED, 6, 7),
@@ -72,19 +85,29 @@ TOPICS: Final[dict[str, Topic]] = {
             "Every reason why a job will not be created.",
             (c.JobRejected,),
         ),
-        Topic(_log(PODGROUP_READY, 6, 7), _POOL, ("controller",), "This gang can be queued.", (c.GangReady,)),
         Topic(
-            _compacted(CLUSTER_STATE, 6),
+            _log(PODGROUP_READY, 6, 7, GANG_BYTES),
+            _POOL,
+            ("controller",),
+            "This gang can be queued.",
+            (c.GangReady,),
+        ),
+        Topic(
+            _compacted(CLUSTER_STATE, 6, GANG_BYTES),
             "kind/namespace/name",
             ("controller",),
             "What exists: nodes, pods, queues, podgroups, priority classes, jobs.",
             (c.NodeState, c.PodState, c.QueueState, c.PodGroupState, c.PriorityClassState, c.JobState),
         ),
         Topic(
-            _log(BIND_DECISIONS, 6, 7), _POOL, ("scheduler",), "One gang's decision, whole.", (c.GangDecided,)
+            _log(BIND_DECISIONS, 6, 7, GANG_BYTES),
+            _POOL,
+            ("scheduler",),
+            "One gang's decision, whole.",
+            (c.GangDecided,),
         ),
         Topic(
-            _log(BIND_RESULTS, 6, 7),
+            _log(BIND_RESULTS, 6, 7, GANG_BYTES),
             _POOL,
             ("controller",),
             "What became of a decision.",
