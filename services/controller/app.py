@@ -9,24 +9,28 @@ from typing import Final, NoReturn
 
 from services.controller.adapters.api import Api
 from services.controller.adapters.applier import Applier, by_gang
+from services.controller.adapters.expiry import Expiry
+from services.controller.adapters.groups import GroupController
 from services.controller.adapters.hands import Hands
 from services.controller.adapters.intake import Intake
 from services.controller.adapters.jobs import JobController
 from services.controller.adapters.memory import Memories
 from services.controller.adapters.observer import Observer
+from services.controller.adapters.plain import PlainGangs
+from services.controller.adapters.plain_applier import PlainApplier
 from services.controller.adapters.publisher import Publisher
+from services.controller.adapters.queues import QueueController
 from services.controller.adapters.recorder import Recorder
-from services.controller.adapters.start import ensure_queues, open_queue
+from services.controller.adapters.start import ensure_queues
 from services.controller.adapters.trail import Trail
 from services.controller.adapters.views import Views
 from services.controller.settings import ControllerSettings
-from shared.api import names
 from shared.api import resources as r
 from shared.clock import Clock
 from shared.errors import Unavailable
 from shared.events import topics
 from shared.events.consuming import Consuming, Handler, Message
-from shared.events.contracts import CommandJob, Contract, GangDecided, JobAdmitted
+from shared.events.contracts import CommandJob, CommandQueue, Contract, GangDecided, JobAdmitted
 from shared.keyed import KeyedLocks, KeyedQueue
 from shared.kube.port import JSON, Cluster, Resource
 from shared.liveness import watch
@@ -49,6 +53,9 @@ class Controller:
     jobs: JobController
     applier: Applier
     intake: Intake
+    groups: GroupController
+    queues: QueueController
+    expiry: Expiry
     objects: KeyedQueue
     consuming: Consuming
     log: EventLog
@@ -68,6 +75,9 @@ class Controller:
             group.create_task(self.hands.recorder.run())
             group.create_task(self.objects.run())
             group.create_task(self.jobs.run())
+            group.create_task(self.groups.run())
+            group.create_task(self.queues.run())
+            group.create_task(self.expiry.run())
             group.create_task(self.intake.reports(self.log))
             group.create_task(self.consuming.run())
             self.health.ok("start")
@@ -128,7 +138,9 @@ def build(
         for listener in listeners:
             listener.changed(resource, old, new)
 
-    views = Views(cluster, clock=clock, on_change=changed)
+    schedulers = frozenset(settings.scheduler_names)
+    views = Views(cluster, clock=clock, on_change=changed, schedulers=schedulers)
+    gangs = PlainGangs(views, schedulers)
     api = Api(cluster, fold=views.fold, concurrency=settings.api_concurrency, registry=telemetry.registry)
     hands = Hands(
         settings=settings,
@@ -138,8 +150,9 @@ def build(
         observer=Observer(
             views,
             log,
+            gangs=gangs,
             clock=clock,
-            schedulers=frozenset(settings.scheduler_names),
+            schedulers=schedulers,
             debounce=settings.observe_delay_seconds,
             registry=telemetry.registry,
         ),
@@ -151,45 +164,60 @@ def build(
         locks=KeyedLocks(),
     )
     jobs = JobController(hands)
-    intake = Intake(hands, jobs)
-    objects = _objects(hands, intake)
-    listeners.append(_Listener(hands, jobs, objects))
-    applier = Applier(hands, jobs.touch)
+    groups = GroupController(hands, gangs)
+    queues = QueueController(hands)
+    expiry = Expiry(hands)
+    intake = Intake(hands, jobs, groups)
+    objects = _commands(hands, intake, queues)
+    listeners.append(_Listener(hands, jobs, groups, queues, expiry, objects))
+    applier = Applier(hands, jobs.touch, PlainApplier(hands, gangs, groups))
     handlers: dict[type[Contract], Handler] = {
         JobAdmitted: intake.admitted,
         CommandJob: intake.command,
+        CommandQueue: queues.command,
         GangDecided: applier.handle,
     }
     consuming = Consuming(
         log,
         group=GROUP,
-        topics=[topics.JOB_ADMITTED, topics.JOB_COMMANDS, topics.BIND_DECISIONS],
+        topics=[topics.JOB_ADMITTED, topics.JOB_COMMANDS, topics.QUEUE_COMMANDS, topics.BIND_DECISIONS],
         handlers=handlers,
         clock=clock,
         telemetry=telemetry,
         serial_by=_serial_key,
         max_in_flight=settings.decisions_in_flight,
     )
-    return Controller("controller", Health(), hands, jobs, applier, intake, objects, consuming, log, cluster)
+    return Controller(
+        name="controller",
+        health=Health(),
+        hands=hands,
+        jobs=jobs,
+        applier=applier,
+        intake=intake,
+        groups=groups,
+        queues=queues,
+        expiry=expiry,
+        objects=objects,
+        consuming=consuming,
+        log=log,
+        cluster=cluster,
+    )
 
 
 def _serial_key(message: Message) -> object:
     return by_gang(message)
 
 
-def _objects(hands: Hands, intake: Intake) -> KeyedQueue:
-    """Return the queue of single objects to look at: queues without a state, Command objects."""
+def _commands(hands: Hands, intake: Intake, queues: QueueController) -> KeyedQueue:
+    """Return the queue of Command objects to obey."""
 
     async def handle(key: str) -> None:
-        kind, _, name = key.partition(":")
-        if kind == "command":
-            await intake.command_object(name)
-            return
-        queue = hands.views.get(r.QUEUES, "", name)
-        if queue is None and name in (names.ROOT_QUEUE, names.DEFAULT_QUEUE):
-            await ensure_queues(hands.api, hands.views)
-        elif queue is not None:
-            await open_queue(hands.api, queue)
+        namespace, _, name = key.partition("/")
+        command = hands.views.get(r.COMMANDS, namespace, name)
+        if command is not None and (command.get("target") or {}).get("kind") == "Queue":
+            await queues.command_object(command)
+        else:
+            await intake.command_object(key)
 
     def retried(key: str, error: Exception, failures: int) -> None:
         hands.telemetry.log.debug("tried again: %s", error, extra={"object": key, "tries": failures})
@@ -200,9 +228,20 @@ def _objects(hands: Hands, intake: Intake) -> KeyedQueue:
 class _Listener:
     """Tells each loop of a change in the cluster."""
 
-    def __init__(self, hands: Hands, jobs: JobController, objects: KeyedQueue) -> None:
+    def __init__(
+        self,
+        hands: Hands,
+        jobs: JobController,
+        groups: GroupController,
+        queues: QueueController,
+        expiry: Expiry,
+        objects: KeyedQueue,
+    ) -> None:
         self._hands = hands
         self._jobs = jobs
+        self._groups = groups
+        self._queues = queues
+        self._expiry = expiry
         self._objects = objects
 
     def changed(self, resource: Resource, old: JSON | None, new: JSON | None) -> None:
@@ -214,15 +253,19 @@ class _Listener:
         observer = self._hands.observer
         observer.touch(resource, namespace, name)
         self._jobs.changed(resource, old, new)
+        self._groups.changed(resource, old, new)
         if resource is r.JOBS:
+            self._expiry.changed(new)
             self._hands.trail.job_seen(old, new)
             observer.touch(r.PODGROUPS, namespace, f"{name}-{meta['uid']}")
         elif resource is r.PODS:
             self._pod_changed(namespace, old, new)
         elif resource is r.QUEUES:
-            self._objects.add(f"queue:{name}")
+            self._queues.queue_changed(old, new)
+        elif resource is r.PODGROUPS:
+            self._queues.group_changed(old, new)
         elif resource is r.COMMANDS and new is not None:
-            self._objects.add(f"command:{namespace}/{name}")
+            self._objects.add(f"{namespace}/{name}")
         elif resource is r.PRIORITYCLASSES:
             for group_namespace, group_name in self._hands.views.store(r.PODGROUPS):
                 observer.touch(r.PODGROUPS, group_namespace, group_name)

@@ -51,3 +51,9 @@ class ControllerSettings(CommonSettings):
         description="Least time, in seconds, between two texts of a PodGroup's condition with the same"
         " reason; the numbers in it change with every pod that comes or goes.",
     )
+    empty_group_seconds: float = Field(
+        5.0,
+        ge=0,
+        description="Seconds after which a PodGroup that was made for pods without one, and has no pods any"
+        " more, is deleted; longer than an owner takes to replace a pod.",
+    )

@@ -293,6 +293,23 @@ class CommandJob(Contract):
     issued_by: str = ""
 
 
+class QueueAction(StrEnum):
+    """What a command asks of a queue."""
+
+    OPEN = "open"
+    CLOSE = "close"
+
+
+class CommandQueue(Contract):
+    """A command to a queue that exists."""
+
+    TYPE = "dev.pumice.queue.command.v1"
+    name: str
+    action: QueueAction
+    reason: str = ""
+    issued_by: str = ""
+
+
 class JobPhaseChanged(Contract):
     """A job went from one phase to another (``previous`` empty: it was created)."""
 
@@ -522,6 +539,7 @@ Event = (
     | JobAdmitted
     | JobRejected
     | CommandJob
+    | CommandQueue
     | JobPhaseChanged
     | GangReady
     | GangDecided
@@ -538,6 +556,7 @@ EVENTS: dict[str, type[Contract]] = {
         JobAdmitted,
         JobRejected,
         CommandJob,
+        CommandQueue,
         JobPhaseChanged,
         GangReady,
         GangDecided,

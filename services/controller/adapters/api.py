@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import cache
-from typing import Final
+from typing import Final, Literal
 
 from prometheus_client import CollectorRegistry, Counter
 
@@ -78,12 +78,18 @@ class Api:
         return obj
 
     async def delete(
-        self, resource: Resource, namespace: str | None, name: str, *, uid: str | None = None
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        *,
+        uid: str | None = None,
+        propagation: Literal["Background", "Foreground"] = "Background",
     ) -> None:
         """Delete an object; one that is gone already is fine. Raises Conflict when another has its name."""
         async with self._gate:
             try:
-                await self._cluster.delete(resource, namespace, name, uid=uid)
+                await self._cluster.delete(resource, namespace, name, uid=uid, propagation=propagation)
             except NotFound:
                 self._count("delete", resource)
             except PumiceError as error:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from services.controller.adapters.hands import Hands, together
+from services.controller.adapters.plain_applier import PlainApplier
 from services.controller.adapters.views import job_key
 from services.controller.core.apply import (
     BindExisting,
@@ -51,9 +52,10 @@ _TAIL: Final = 5000
 class Applier:
     """Handles ``bind-decisions``."""
 
-    def __init__(self, hands: Hands, touch: Callable[[str], None]) -> None:
+    def __init__(self, hands: Hands, touch: Callable[[str], None], plain: PlainApplier) -> None:
         self._hands = hands
         self._touch = touch
+        self._plain = plain
         self._concluded: dict[str, None] = {}
 
     async def recover(self, log: EventLog) -> None:
@@ -85,25 +87,38 @@ class Applier:
         decision = message.envelope.data
         if not isinstance(decision, GangDecided) or decision.decision in self._concluded:
             return
+        plain = self._plain.lock_for(decision)
+        if plain is not None:
+            async with self._hands.locks(plain):
+                result = await self._plain.apply(decision)
+                applied = await self._publish(decision, result, message)
+                self._remember(plain, decision, None, applied, message)
+            self._plain.concluded(decision, result)
+            return
         key = self._key(decision)
         async with self._hands.locks(key):
             gang = self._gang(key, decision)
             result = await self._apply(decision, gang)
-            applied = DecisionApplied(
-                decision=decision.decision,
-                pool=decision.pool,
-                gang=decision.gang,
-                outcome=result.outcome,
-                bound=result.bound,
-                failures=result.failures,
-                message=result.message,
-                at=self._hands.clock.now(),
-            )
-            await self._hands.observer.flush()
-            await self._hands.publisher.applied(applied, message.envelope.traceparent)
-            self._conclude(decision.decision)
+            applied = await self._publish(decision, result, message)
             self._remember(key, decision, gang.wanted, applied, message)
         self._touch(key)
+
+    async def _publish(self, decision: GangDecided, result: Conclusion, message: Message) -> DecisionApplied:
+        """Say what became of a decision, after the pods' states."""
+        applied = DecisionApplied(
+            decision=decision.decision,
+            pool=decision.pool,
+            gang=decision.gang,
+            outcome=result.outcome,
+            bound=result.bound,
+            failures=result.failures,
+            message=result.message,
+            at=self._hands.clock.now(),
+        )
+        await self._hands.observer.flush()
+        await self._hands.publisher.applied(applied, message.envelope.traceparent)
+        self._conclude(decision.decision)
+        return applied
 
     def _key(self, decision: GangDecided) -> str:
         """Return the key of the job that the decision's gang belongs to."""

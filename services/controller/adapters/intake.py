@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from services.controller.adapters.groups import GroupController
 from services.controller.adapters.hands import Hands
 from services.controller.adapters.jobs import JobController
 from services.controller.adapters.views import job_key
@@ -29,9 +30,10 @@ _OBJECT_TOO_LARGE: Final = 413
 class Intake:
     """Turns messages into objects and orders."""
 
-    def __init__(self, hands: Hands, jobs: JobController) -> None:
+    def __init__(self, hands: Hands, jobs: JobController, groups: GroupController) -> None:
         self._hands = hands
         self._jobs = jobs
+        self._groups = groups
 
     async def admitted(self, message: Message) -> None:
         """Create an admitted job; a second delivery of its submission finds it there."""
@@ -155,13 +157,16 @@ class Intake:
                     except ContractError as error:
                         self._hands.telemetry.log.warning("a report cannot be read: %s", error)
                         continue
-                    if isinstance(report, GangReport) and report.job:
+                    if isinstance(report, GangReport):
                         self._take_report(report)
         finally:
             await reader.close()
 
     def _take_report(self, report: GangReport) -> None:
-        key = job_key(report.gang.namespace, report.job or "")
+        if report.job is None:
+            self._groups.take_report(report)
+            return
+        key = job_key(report.gang.namespace, report.job)
         wanted = self._hands.views.wanted(key)
         if wanted is not None and wanted.podgroup == report.gang.name:
             self._jobs.take_report(key, wanted, report)

@@ -17,8 +17,8 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter
 from pydantic import ValidationError
 
+from services.controller.adapters.plain import PlainGangs
 from services.controller.adapters.publisher import SOURCE
-from services.controller.adapters.shape_cache import Shapes
 from services.controller.adapters.views import Views, job_key
 from services.controller.core import facts
 from services.controller.core.model import JSON, PodView
@@ -58,17 +58,19 @@ class Observer:
         views: Views,
         log: EventLog,
         *,
+        gangs: PlainGangs,
         clock: Clock,
         schedulers: frozenset[str],
         debounce: float,
         registry: CollectorRegistry,
     ) -> None:
         self._views = views
+        self._gangs = gangs
         self._log = log
         self._clock = clock
         self._schedulers = schedulers
         self._debounce = debounce
-        self._shapes = Shapes()
+        self._shapes = gangs.shapes
         self._published: dict[bytes, bytes] = {}
         """A digest of the last fact under each key."""
         self._marked: dict[Ref, None] = {}
@@ -227,13 +229,15 @@ class Observer:
         return facts.priority_class_state(raw)
 
     def _pod(self, raw: JSON) -> Contract:
-        return facts.pod_state(raw, self._shapes.of(raw, self._views.priorities), self._schedulers)
+        shape = self._shapes.of(raw, self._views.priorities)
+        return facts.pod_state(raw, shape, self._schedulers, self._gangs.membership(raw))
 
     def _podgroup(self, raw: JSON) -> Contract:
+        meta = raw["metadata"]
         key = self._views.job_of_group(raw)
-        gang = self._views.gang(key) if key else None
-        own = gang if gang and gang.uid == raw["metadata"]["uid"] else None
-        return facts.podgroup_state(raw, own, raw["metadata"].get("annotations") or {})
+        gang = self._views.gang(key) if key else self._gangs.of(meta["namespace"], meta["name"])
+        own = gang if gang and gang.uid == meta["uid"] else None
+        return facts.podgroup_state(raw, own, meta.get("annotations") or {})
 
     def _job(self, raw: JSON) -> Contract | None:
         entry = self._views.job(job_key(raw["metadata"]["namespace"], raw["metadata"]["name"]))

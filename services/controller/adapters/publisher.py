@@ -49,6 +49,13 @@ class Publisher:
         )
         await self._log.producer.send(record)
 
+    async def plain_ready(self, gang: Gang) -> None:
+        """Publish that a gang of plain pods can be scheduled; how it grows is told on ``cluster-state``."""
+        envelope = self._envelope(
+            ready_id(gang, "plain"), GangReady(gang=gang), f"{gang.namespace}/{gang.name}"
+        )
+        await self._log.producer.send(encode(topics.PODGROUP_READY, gang.pool.encode(), envelope))
+
     async def applied(self, result: DecisionApplied, traceparent: str | None) -> None:
         """Publish what became of a decision."""
         envelope = self._envelope(f"applied-{result.decision}", result, result.gang.name, traceparent)

@@ -1,4 +1,4 @@
-"""Kubernetes events on jobs, off everybody's path: bounded, best effort, each written once."""
+"""Kubernetes events on jobs and other objects, off everybody's path: bounded, best effort, each once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,11 @@ class Recorder:
 
     def note(self, wanted: Wanted, note: Note) -> None:
         """Have an event written soon. The same about the same job within a second is one event."""
-        self._waiting.append(self._event(wanted, note))
+        self.tell(wanted.raw, note.reason.value, note.message, warning=note.warning)
+
+    def tell(self, obj: JSON, reason: str, message: str, *, warning: bool = False) -> None:
+        """The same about any object; events about what has no namespace are in ``default``."""
+        self._waiting.append(self._event(obj, reason, message, warning=warning))
         self._wake.set()
 
     async def run(self) -> None:
@@ -46,23 +50,19 @@ class Recorder:
                 except PumiceError:
                     continue  # an event is a courtesy: the status says the same
 
-    def _event(self, wanted: Wanted, note: Note) -> JSON:
+    def _event(self, obj: JSON, reason: str, message: str, *, warning: bool) -> JSON:
         now = format_time(self._clock.now())
-        name = f"{wanted.name[:200]}.{hashed_id(8, wanted.uid, note.reason, note.message, now)}"
+        meta = obj["metadata"]
+        name = f"{meta['name'][:200]}.{hashed_id(8, meta['uid'], reason, message, now)}"
+        about = {key: meta[key] for key in ("namespace", "name", "uid") if meta.get(key)}
         return {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": name, "namespace": wanted.namespace},
-            "involvedObject": {
-                "apiVersion": wanted.raw["apiVersion"],
-                "kind": wanted.raw["kind"],
-                "namespace": wanted.namespace,
-                "name": wanted.name,
-                "uid": wanted.uid,
-            },
-            "type": "Warning" if note.warning else "Normal",
-            "reason": note.reason.value,
-            "message": note.message[:_MESSAGE_LIMIT],
+            "metadata": {"name": name, "namespace": meta.get("namespace") or "default"},
+            "involvedObject": {"apiVersion": obj["apiVersion"], "kind": obj["kind"], **about},
+            "type": "Warning" if warning else "Normal",
+            "reason": reason,
+            "message": message[:_MESSAGE_LIMIT],
             "source": {"component": "pumice-controller"},
             "reportingComponent": "pumice-controller",
             "firstTimestamp": now,

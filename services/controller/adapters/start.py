@@ -1,4 +1,4 @@
-"""What must be there before anything else: the root and default queues, open."""
+"""What must be there before anything else: the root and default queues."""
 
 from __future__ import annotations
 
@@ -31,10 +31,3 @@ async def ensure_queues(api: Api, views: Views) -> None:
                 await api.create(r.QUEUES, None, body)
             except AlreadyExists:
                 await api.read(r.QUEUES, None, name)
-
-
-async def open_queue(api: Api, queue: JSON) -> None:
-    """Write the state of a queue that has none yet: a new queue is open."""
-    if not (queue.get("status") or {}).get("state"):
-        body = {"metadata": {"uid": queue["metadata"]["uid"]}, "status": {"state": "Open"}}
-        await api.patch(r.QUEUES, None, queue["metadata"]["name"], body, subresource="status")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from pydantic import ValidationError
 
 from services.controller.core.dependencies import waiting_tasks
 from services.controller.core.gangs import gang_of
+from services.controller.core.members import MemberPod, group_of
 from services.controller.core.model import (
     JSON,
     GroupView,
@@ -22,16 +23,20 @@ from services.controller.core.model import (
     read_job,
     read_pod,
 )
+from services.controller.core.queues import parent_of
 from services.controller.core.status import Status, read_status
 from shared.api import resources as r
 from shared.clock import Clock
 from shared.events.contracts import Gang
 from shared.kube.informer import Informer
 from shared.kube.port import Cluster, Resource
+from shared.kube.store import Index
 
 WATCHED: Final = (r.QUEUES, r.PRIORITYCLASSES, r.NODES, r.JOBS, r.PODGROUPS, r.PODS, r.COMMANDS)
 OnChange = Callable[[Resource, JSON | None, JSON | None], None]
 _BY_JOB: Final = "job"
+_BY_GROUP: Final = "group"
+_BY_PARENT: Final = "parent"
 
 
 def job_key(namespace: str, name: str) -> str:
@@ -55,8 +60,14 @@ class JobEntry(NamedTuple):
 class Views:
     """What exists, from the informers' stores; reads cost no request."""
 
-    def __init__(self, cluster: Cluster, *, clock: Clock, on_change: OnChange) -> None:
+    def __init__(
+        self, cluster: Cluster, *, clock: Clock, on_change: OnChange, schedulers: Collection[str]
+    ) -> None:
         self._on_change = on_change
+        indexes: dict[Resource, dict[str, Index]] = {
+            r.PODS: {_BY_JOB: _job_of, _BY_GROUP: _group_index(schedulers)},
+            r.QUEUES: {_BY_PARENT: _parent_of},
+        }
         self._informers = {
             resource: Informer(
                 cluster,
@@ -64,7 +75,7 @@ class Views:
                 clock=clock,
                 on_change=self._listener(resource),
                 transform=_trim,
-                indexes={_BY_JOB: _job_of} if resource is r.PODS else None,
+                indexes=indexes.get(resource),
                 rng=random.Random(resource.plural),  # noqa: S311 - jitter, the same on each run
             )
             for resource in WATCHED
@@ -137,6 +148,15 @@ class Views:
         raws = self._informers[r.PODS].by(_BY_JOB, job_key(wanted.namespace, wanted.name))
         own = (raw for raw in raws if owner_job(raw) == (wanted.name, wanted.uid))
         return tuple(sorted((self._pod(raw) for raw in own), key=lambda pod: pod.name))
+
+    def group_pods(self, namespace: str, group: str) -> tuple[MemberPod, ...]:
+        """Return the pods of a PodGroup that no Job of ours owns, as far as they are ours to schedule."""
+        raws = self._informers[r.PODS].by(_BY_GROUP, job_key(namespace, group))
+        return tuple(MemberPod(self._pod(raw), raw) for raw in raws)
+
+    def child_queues(self, name: str) -> tuple[str, ...]:
+        """Return the names of the queues below a queue."""
+        return tuple(one["metadata"]["name"] for one in self._informers[r.QUEUES].by(_BY_PARENT, name))
 
     def _pod(self, raw: JSON) -> PodView:
         """Return a pod as read; each version is read once."""
@@ -217,6 +237,18 @@ def _gang_basis(
 def _job_of(pod: JSON) -> Iterable[str]:
     owner = owner_job(pod)
     return (job_key(pod["metadata"]["namespace"], owner[0]),) if owner else ()
+
+
+def _group_index(schedulers: Collection[str]) -> Index:
+    def group(pod: JSON) -> Iterable[str]:
+        found = group_of(pod, schedulers)
+        return (job_key(pod["metadata"]["namespace"], found),) if found else ()
+
+    return group
+
+
+def _parent_of(queue: JSON) -> Iterable[str]:
+    return (parent_of(queue),)
 
 
 def _trim(obj: JSON) -> JSON:

@@ -42,8 +42,13 @@ def node_state(raw: JSON) -> NodeState:
     )
 
 
-def pod_state(raw: JSON, shape: Shape, schedulers: frozenset[str]) -> PodState:
-    """Return a pod's fact; any pod takes room, whosever it is."""
+def pod_state(
+    raw: JSON, shape: Shape, schedulers: frozenset[str], group: tuple[str, str] | None = None
+) -> PodState:
+    """Return a pod's fact; any pod takes room, whosever it is.
+
+    ``group`` is the PodGroup and queue of a pod of ours that no Job owns; a Job's pods say theirs.
+    """
     view = read_pod(raw)
     meta, spec = raw["metadata"], raw.get("spec") or {}
     annotations = meta.get("annotations") or {}
@@ -51,11 +56,11 @@ def pod_state(raw: JSON, shape: Shape, schedulers: frozenset[str]) -> PodState:
         namespace=meta["namespace"],
         name=view.name,
         uid=view.uid,
-        gang=annotations.get(names.GROUP_NAME),
+        gang=group[0] if group else annotations.get(names.GROUP_NAME),
         task=view.task,
         index=view.index,
         generation=view.generation if owner_job(raw) else 0,
-        queue=annotations.get(names.QUEUE_NAME, ""),
+        queue=group[1] if group else annotations.get(names.QUEUE_NAME, ""),
         node=view.node,
         phase=view.phase,
         releasing=view.deleting,

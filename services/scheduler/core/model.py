@@ -221,7 +221,13 @@ class Model:
         gang.traceparent = state.traceparent or gang.traceparent
 
     def gang_ready(self, contract: c.Gang, traceparent: str | None = None) -> None:
-        """A gang can be queued; its PodGroup's state may not have come yet."""
+        """A gang can be queued; its PodGroup's state may not have come yet.
+
+        A gang of plain pods grows with them, as its PodGroup's state tells: once that is known it is newer.
+        """
+        known = self.gangs.get((contract.namespace, contract.name))
+        if contract.job is None and known and known.confirmed and known.contract.uid == contract.uid:
+            return
         gang = self._upsert(contract, confirmed=False)
         if gang is not None and traceparent is not None:
             gang.traceparent = traceparent

@@ -1,0 +1,113 @@
+"""Carries decisions about plain pods out: binds them by the binding subresource, whole gangs or none."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from services.controller.adapters.groups import GroupController, lock_of
+from services.controller.adapters.hands import Hands, together
+from services.controller.adapters.plain import PlainGangs
+from services.controller.adapters.views import job_key
+from services.controller.core.apply import BindExisting, Conclusion, InPlace
+from services.controller.core.members import MemberPod, read_member
+from services.controller.core.model import owner_job
+from services.controller.core.plainapply import conclude_plain, examine_plain, judge_plain
+from services.controller.core.plaingangs import PlainGroup
+from shared.api import resources as r
+from shared.api.scheduling import PodGroupPhase
+from shared.errors import Conflict, NotFound, Refused
+from shared.events.contracts import BindFailure, BoundPod, DecisionOutcome, GangDecided
+
+_DONE: Final = frozenset({DecisionOutcome.APPLIED, DecisionOutcome.PARTIAL})
+
+
+class PlainApplier:
+    """Applies a decision; the caller holds the PodGroup's lock and publishes the result."""
+
+    def __init__(self, hands: Hands, gangs: PlainGangs, groups: GroupController) -> None:
+        self._hands = hands
+        self._gangs = gangs
+        self._groups = groups
+
+    def lock_for(self, decision: GangDecided) -> str | None:
+        """Return the lock's name if the decision is about a PodGroup that no Job owns, else None."""
+        namespace, name = decision.gang.namespace, decision.gang.name
+        raw = self._hands.views.get(r.PODGROUPS, namespace, name)
+        return None if raw is None or owner_job(raw) else lock_of(job_key(namespace, name))
+
+    async def apply(self, decision: GangDecided) -> Conclusion:
+        """Carry a decision out. Raises Unavailable to be tried again."""
+        namespace, name = decision.gang.namespace, decision.gang.name
+        group = self._gangs.group(namespace, name)
+        pods = {pod.view.name: pod for pod in self._hands.views.group_pods(namespace, name)}
+        verdict = examine_plain(decision, group, pods)
+        if verdict.refused or group is None:
+            return Conclusion(DecisionOutcome.REFUSED, message=verdict.refused)
+        if verdict.enqueue:
+            await self._set_phase(group, PodGroupPhase.INQUEUE)
+        found = await asyncio.gather(
+            *(self._bind(namespace, step, attempt=not verdict.hopeless) for step in verdict.steps),
+            return_exceptions=True,
+        )
+        for one in found:
+            if isinstance(one, BaseException):
+                raise one
+        bound = [one for one in found if isinstance(one, BoundPod)]
+        failures = [one for one in found if isinstance(one, BindFailure)]
+        result = conclude_plain(decision, group, pods, bound, failures)
+        if result.outcome is DecisionOutcome.ROLLED_BACK:
+            await self._take_back(group, result)
+        return result
+
+    def concluded(self, decision: GangDecided, result: Conclusion) -> None:
+        """Note that the result of a decision is known to all."""
+        key = job_key(decision.gang.namespace, decision.gang.name)
+        self._groups.decided(key, decision.decision if result.outcome in _DONE else "")
+
+    async def _bind(
+        self, namespace: str, step: InPlace | BindExisting | BindFailure, *, attempt: bool
+    ) -> BoundPod | BindFailure | None:
+        if isinstance(step, BindFailure):
+            return step
+        binding = step.binding
+        if isinstance(step, InPlace):
+            return BoundPod(pod=binding.pod, uid=step.uid, node=binding.node)
+        if not attempt:
+            return None
+        try:
+            await self._hands.api.bind(namespace, binding.pod, binding.node, uid=step.uid, resource=r.PODS)
+        except Conflict as error:
+            return await self._look_again(namespace, step, str(error))
+        except (NotFound, Refused) as error:
+            code = "refused" if isinstance(error, Refused) else "pod-gone"
+            return BindFailure(pod=binding.pod, node=binding.node, code=code, message=str(error))
+        return BoundPod(pod=binding.pod, uid=step.uid, node=binding.node)
+
+    async def _look_again(self, namespace: str, step: BindExisting, error: str) -> BoundPod | BindFailure:
+        """The pod is not as the informer said: judge by what the API server says."""
+        binding = step.binding
+        pod: MemberPod | None
+        try:
+            pod = read_member(await self._hands.api.read(r.PODS, namespace, binding.pod))
+        except NotFound:
+            pod = None
+        found = judge_plain(binding.model_copy(update={"uid": step.uid}), pod)
+        if isinstance(found, InPlace):
+            return BoundPod(pod=binding.pod, uid=found.uid, node=binding.node)
+        if isinstance(found, BindFailure):
+            return found
+        return BindFailure(pod=binding.pod, node=binding.node, code="conflict", message=error)
+
+    async def _take_back(self, group: PlainGroup, result: Conclusion) -> None:
+        """Give back what was bound: first the PodGroup's phase says so, then the pods go."""
+        now = self._gangs.group(group.namespace, group.view.name)
+        if now is not None and now.view.uid == group.view.uid and now.view.phase is PodGroupPhase.INQUEUE:
+            await self._set_phase(group, PodGroupPhase.PENDING)
+        await together(
+            self._hands.api.delete(r.PODS, group.namespace, pod.pod, uid=pod.uid) for pod in result.take_back
+        )
+
+    async def _set_phase(self, group: PlainGroup, phase: PodGroupPhase) -> None:
+        body = {"metadata": {"uid": group.view.uid}, "status": {"phase": phase.value}}
+        await self._hands.api.patch(r.PODGROUPS, group.namespace, group.view.name, body)

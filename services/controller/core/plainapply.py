@@ -1,0 +1,103 @@
+"""Carrying out a decision about a PodGroup of plain pods: what each binding needs, and what came of it.
+
+The pods exist, so nothing is created. When fewer than the minimum could be bound, what was bound is taken
+back, except pods that nobody would make again: a bare pod stays where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from services.controller.core.apply import BindExisting, Conclusion, InPlace
+from services.controller.core.members import MemberPod
+from services.controller.core.plaingangs import PlainGroup, task_of
+from shared.api.scheduling import PodGroupPhase
+from shared.events.contracts import BindFailure, Binding, BoundPod, DecisionOutcome, GangDecided
+
+PlainStep = InPlace | BindExisting | BindFailure
+
+
+@dataclass(frozen=True, slots=True)
+class PlainVerdict:
+    """What to do about a decision; ``refused`` says why nothing."""
+
+    refused: str = ""
+    enqueue: bool = False
+    """The PodGroup must leave Pending before the first pod is bound, so that a crash in between is seen."""
+    steps: tuple[PlainStep, ...] = ()
+    hopeless: bool = False
+    """Too many bindings are impossible: try nothing."""
+
+
+def examine_plain(
+    decision: GangDecided, group: PlainGroup | None, pods: Mapping[str, MemberPod]
+) -> PlainVerdict:
+    """Say what each binding needs, or why the decision is void."""
+    if decision.evictions:
+        return PlainVerdict("evictions are not carried out by this version")
+    if group is None or group.view.deleting or group.view.uid != decision.gang.uid:
+        return PlainVerdict("the podgroup is gone")
+    steps = tuple(judge_plain(binding, pods.get(binding.pod)) for binding in decision.bindings)
+    possible = [step.binding.pod for step in steps if not isinstance(step, BindFailure)]
+    enough = not steps or _enough(decision, group, pods, possible)
+    pending = group.view.phase is PodGroupPhase.PENDING
+    return PlainVerdict(
+        enqueue=pending and decision.enqueue and enough and group.minimum > 1,
+        steps=steps,
+        hopeless=not enough,
+    )
+
+
+def judge_plain(binding: Binding, pod: MemberPod | None) -> PlainStep:  # noqa: PLR0911 - one for each case
+    """Say what a binding needs of a pod. One decided before it was seen is whichever has the name."""
+    if pod is None:
+        return _failure(binding, "pod-gone", "the pod is gone")
+    view = pod.view
+    if binding.uid is not None and view.uid != binding.uid:
+        return _failure(binding, "name-taken", "another pod of this name is there")
+    if not pod.living:
+        return _failure(binding, "pod-gone", "the pod is being deleted, or has ended")
+    if pod.gated:
+        return _failure(binding, "gated", "the pod has scheduling gates")
+    if view.node is None:
+        return BindExisting(binding, view.uid)
+    if view.node != binding.node:
+        return _failure(binding, "placed-elsewhere", f"the pod is on node {view.node}")
+    return InPlace(binding, view.uid)
+
+
+def conclude_plain(
+    decision: GangDecided,
+    group: PlainGroup,
+    pods: Mapping[str, MemberPod],
+    bound: Sequence[BoundPod],
+    failures: Sequence[BindFailure],
+) -> Conclusion:
+    """Decide whether what could be bound stands."""
+    if not failures:
+        return Conclusion(DecisionOutcome.APPLIED, tuple(bound))
+    if _enough(decision, group, pods, [pod.pod for pod in bound]):
+        return Conclusion(DecisionOutcome.PARTIAL, tuple(bound), tuple(failures))
+    again = tuple(pod for pod in bound if pod.pod in pods and pods[pod.pod].made_again)
+    return Conclusion(
+        DecisionOutcome.ROLLED_BACK,
+        failures=tuple(failures),
+        take_back=again,
+        message=f"{len(failures)} of {len(decision.bindings)} bindings failed: {failures[0].message}",
+    )
+
+
+def _failure(binding: Binding, code: str, message: str) -> BindFailure:
+    return BindFailure(pod=binding.pod, node=binding.node, code=code, message=f"{binding.pod}: {message}")
+
+
+def _enough(
+    decision: GangDecided, group: PlainGroup, pods: Mapping[str, MemberPod], placed: Sequence[str]
+) -> bool:
+    """Say whether the group may run with these pods placed; one that runs is not stopped for the rest."""
+    if group.view.phase not in (PodGroupPhase.PENDING, PodGroupPhase.INQUEUE):
+        return True
+    decided = {binding.pod for binding in decision.bindings}
+    before = [task_of(pod) for name, pod in pods.items() if pod.placed and name not in decided]
+    return group.reached([*before, *(task_of(pods[name]) for name in placed if name in pods)])

@@ -1,0 +1,129 @@
+"""The gang of a PodGroup whose pods exist and are somebody else's, as the scheduler is told.
+
+The members are its living pods. Those that succeeded count for the minimums and are left out, as in
+Volcano, where they count as ready; failed ones and those being deleted do not count.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from services.controller.core.gangs import DEFAULT_POOL
+from services.controller.core.members import MemberPod
+from services.controller.core.model import JSON, GroupView, Priorities, read_group
+from shared.api import names
+from shared.api.scheduling import PodGroup
+from shared.events.contracts import Gang, GangTask, Member, Shape
+
+UNNAMED: Final = "pods"
+"""The task of pods that name none."""
+ShapeOf = Callable[[JSON], Shape]
+
+
+@dataclass(frozen=True, slots=True)
+class PlainGroup:
+    """A PodGroup that no Volcano Job owns."""
+
+    view: GroupView
+    namespace: str
+    queue: str
+    minimum: int
+    task_minimums: Mapping[str, int]
+    priority_class: str
+    annotations: Mapping[str, str]
+
+    @property
+    def strict_tasks(self) -> bool:
+        """Whether the tasks' minimums bind: as in Volcano only where the group's covers their sum."""
+        return self.minimum >= sum(self.task_minimums.values())
+
+    def reached(self, tasks: Sequence[str]) -> bool:
+        """Say whether placed pods, given by the task of each, are enough to run."""
+        if len(tasks) < self.minimum:
+            return False
+        counts = Counter(tasks)
+        return not self.strict_tasks or all(counts[name] >= n for name, n in self.task_minimums.items())
+
+
+def read_plain_group(raw: JSON) -> PlainGroup:
+    """Read a PodGroup. Raises pydantic's ValidationError when its types are wrong."""
+    spec = PodGroup.model_validate(raw).spec
+    return PlainGroup(
+        view=read_group(raw),
+        namespace=raw["metadata"]["namespace"],
+        queue=spec.queue or names.DEFAULT_QUEUE,
+        minimum=max(0, spec.min_member),
+        task_minimums={name: count for name, count in spec.min_task_member.items() if count > 0},
+        priority_class=spec.priority_class_name,
+        annotations=raw["metadata"].get("annotations") or {},
+    )
+
+
+def task_of(pod: MemberPod) -> str:
+    """Return the task that a pod names, or the one of those that name none."""
+    return pod.view.task or UNNAMED
+
+
+def plain_gang(
+    group: PlainGroup, pods: Sequence[MemberPod], priorities: Priorities, shape_of: ShapeOf
+) -> Gang | None:
+    """Return the gang; None when the group is being deleted. Raises ValueError for an unreadable pod."""
+    if group.view.deleting:
+        return None
+    living = sorted((pod for pod in pods if pod.living), key=lambda pod: pod.created)
+    by_task: dict[str, list[MemberPod]] = {name: [] for name in sorted(group.task_minimums)}
+    for pod in living:
+        by_task.setdefault(task_of(pod), []).append(pod)
+    done = Counter(task_of(pod) for pod in pods if pod.view.phase == "Succeeded" and not pod.view.deleting)
+    tasks = tuple(
+        _task(name, members, max(0, group.task_minimums.get(name, 0) - done[name]), group, shape_of)
+        for name, members in by_task.items()
+    )
+    return Gang(
+        namespace=group.namespace,
+        name=group.view.name,
+        uid=group.view.uid,
+        pool=_pool(group, living),
+        queue=group.queue,
+        priority=_priority(group, tasks, priorities),
+        priority_class=group.priority_class,
+        min_member=max(0, group.minimum - done.total()),
+        tasks=tasks,
+        created_at=group.view.ready_since,
+        ready_since=group.view.ready_since,
+    )
+
+
+def _task(
+    name: str, members: Sequence[MemberPod], minimum: int, group: PlainGroup, shape_of: ShapeOf
+) -> GangTask:
+    return GangTask(
+        name=name,
+        shape=shape_of(members[0].raw) if members else Shape(),
+        members=tuple(Member(pod=pod.view.name, index=pod.view.index) for pod in members),
+        minimum=minimum if group.strict_tasks else 0,
+    )
+
+
+def _priority(group: PlainGroup, tasks: Sequence[GangTask], priorities: Priorities) -> int:
+    if group.priority_class:
+        return priorities.of(group.priority_class)
+    return max((task.shape.priority for task in tasks if task.members), default=priorities.default)
+
+
+def _pool(group: PlainGroup, living: Sequence[MemberPod]) -> str:
+    """Return the group's node pool: its annotation's, else the node selector's of its oldest pod."""
+    selected = None
+    if living:
+        selected = ((living[0].raw.get("spec") or {}).get("nodeSelector") or {}).get(names.NODE_POOL)
+    return group.annotations.get(names.NODE_POOL) or selected or DEFAULT_POOL
+
+
+def ready_to_decide(gang: Gang, pods: Sequence[MemberPod]) -> bool:
+    """Say whether enough members are there and some of them wait."""
+    members = sum(len(task.members) for task in gang.tasks)
+    enough = members >= gang.min_member and all(len(task.members) >= task.minimum for task in gang.tasks)
+    return enough and any(pod.waits and not pod.gated for pod in pods)

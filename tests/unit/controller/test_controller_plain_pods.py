@@ -1,0 +1,376 @@
+"""Plain pods with our scheduler name: they get a PodGroup, are decided by the scheduler, and are bound."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from contextlib import asynccontextmanager
+
+import pytest
+
+from services.scheduler.app import build as build_scheduler
+from services.scheduler.settings import SchedulerSettings
+from shared.api import names
+from shared.api import resources as r
+from shared.errors import Refused
+from shared.events import topics
+from shared.telemetry.telemetry import Telemetry
+
+pytestmark = pytest.mark.looptime
+
+GPU = "nvidia.com/gpu"
+
+
+def plain_pod(name: str, *, gpus: int = 1, owner: dict | None = None, group: str = "", **spec) -> dict:
+    amounts = {"cpu": "1", GPU: str(gpus)}
+    container = {"name": "main", "image": "busybox", "resources": {"requests": amounts, "limits": amounts}}
+    meta: dict = {"name": name, "namespace": "default", "annotations": {}}
+    if owner is not None:
+        meta["ownerReferences"] = [reference(owner)]
+    if group:
+        meta["annotations"][names.GROUP_NAME] = group
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": meta,
+        "spec": {"schedulerName": "volcano", "containers": [container]} | spec,
+    }
+
+
+def reference(owner: dict) -> dict:
+    meta = owner["metadata"]
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "controller": True,
+    }
+
+
+REPLICASETS = r.Resource("apps", "v1", "replicasets", "ReplicaSet")
+
+
+class PlainWorld:
+    """The controller, the real scheduler and kubelets that run what is bound, in virtual time."""
+
+    def __init__(self, one) -> None:
+        self.one = one
+        self.cluster = one.cluster
+
+    def node(self, name: str, gpus: int = 8) -> None:
+        allocatable = {"cpu": "64", "memory": "64Gi", "pods": "110", GPU: str(gpus)}
+        status = {"allocatable": allocatable, "conditions": [{"type": "Ready", "status": "True"}]}
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
+        self.cluster.put(r.NODES, node)
+
+    def replica_set(self, name: str = "web-7d9", **annotations) -> dict:
+        body = {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "metadata": {"name": name, "namespace": "default", "annotations": annotations},
+            "spec": {},
+        }
+        return self.cluster.put(REPLICASETS, body)
+
+    def pod_group(self, name: str, minimum: int, **spec) -> dict:
+        body = {
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "PodGroup",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"minMember": minimum, "queue": "default"} | spec,
+        }
+        return self.cluster.put(r.PODGROUPS, body)
+
+    def put(self, pod: dict) -> None:
+        self.cluster.put(r.PODS, pod)
+
+    def group(self, name: str) -> dict:
+        return self.cluster.one(r.PODGROUPS, name) or {}
+
+    def status(self, name: str) -> dict:
+        return self.group(name).get("status") or {}
+
+    def nodes_of(self, *pods: str) -> list[str | None]:
+        return [(self.cluster.one(r.PODS, pod) or {"spec": {}})["spec"].get("nodeName") for pod in pods]
+
+    async def all_bound(self, *pods: str) -> None:
+        await self.one.until(lambda: all(self.nodes_of(*pods)))
+
+
+@pytest.fixture
+def plain(world):
+    @asynccontextmanager
+    async def make(*, run=True, **settings):
+        async with world(started=False, **settings) as one:
+            them = PlainWorld(one)
+            scheduler = build_scheduler(
+                SchedulerSettings(), clock=one.clock, log=one.log, ids=lambda: "id", telemetry=Telemetry("s")
+            )
+
+            async def kubelets() -> None:
+                while True:
+                    one.cluster.stop_pods()
+                    if run:
+                        one.cluster.run_pods()
+                    await asyncio.sleep(0.1)
+
+            await one.start()
+            tasks = [asyncio.create_task(scheduler.run()), asyncio.create_task(kubelets())]
+            try:
+                yield them
+            finally:
+                for task in tasks:
+                    task.cancel()
+                for task in tasks:
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await task
+
+    return make
+
+
+async def test_a_bare_pod_gets_its_own_podgroup_and_runs(plain):
+    async with plain() as w:
+        w.node("n1")
+        w.put(plain_pod("alone"))
+        await w.all_bound("alone")
+        pod = w.cluster.one(r.PODS, "alone")
+        name = f"podgroup-{pod['metadata']['uid']}"
+        await w.one.until(lambda: w.status(name).get("running") == 1)
+        group = w.group(name)
+        assert group["status"]["phase"] == "Running"
+        assert group["spec"]["minMember"] == 1
+        assert group["spec"]["minResources"][GPU] == "1"
+        assert [one["uid"] for one in group["metadata"]["ownerReferences"]] == [pod["metadata"]["uid"]]
+        await w.one.until(
+            lambda: w.cluster.one(r.PODS, "alone")["metadata"]["annotations"].get(names.GROUP_NAME) == name
+        )
+        w.cluster.end_pods("alone")
+        await w.one.until(lambda: w.status(name)["phase"] == "Completed" and w.status(name)["succeeded"] == 1)
+
+
+async def test_the_pods_of_a_replica_set_share_the_podgroup_that_its_annotations_describe(plain):
+    async with plain() as w:
+        w.node("n1")
+        owner = w.replica_set(
+            **{names.GROUP_MIN_MEMBER: "3", names.GROUP_QUEUE_NAME: "default", names.PREEMPTABLE: "false"}
+        )
+        pods = [f"web-{number}" for number in range(3)]
+        for pod in pods[:2]:
+            w.put(plain_pod(pod, owner=owner))
+        name = f"podgroup-{owner['metadata']['uid']}"
+        await w.one.until(lambda: w.group(name))
+        await asyncio.sleep(2)
+        assert w.nodes_of(*pods) == [None, None, None]  # two of at least three
+        assert w.status(name)["phase"] == "Pending"
+        assert w.status(name)["conditions"][0]["reason"] == "NotEnoughTasks"
+        w.put(plain_pod(pods[2], owner=owner))
+        await w.all_bound(*pods)
+        await w.one.until(lambda: w.status(name).get("running") == 3)
+        assert w.status(name)["phase"] == "Running"
+        assert w.group(name)["metadata"]["annotations"][names.PREEMPTABLE] == "false"
+        assert w.group(name)["metadata"]["ownerReferences"] == [reference(owner)]
+        assert len(w.cluster.all(r.PODGROUPS)) == 1
+
+
+async def test_a_gang_that_an_integration_made_starts_whole_or_not_at_all_and_says_why_it_waits(plain):
+    async with plain() as w:
+        w.node("n1", gpus=2)
+        w.pod_group("spark-pg", 4)
+        await w.one.until(lambda: w.status("spark-pg").get("phase") == "Inqueue")  # its pods may be made
+        pods = [f"exec-{number}" for number in range(4)]
+        for pod in pods:
+            w.put(plain_pod(pod, group="spark-pg"))
+        await w.one.until(lambda: all(_unschedulable(w.cluster.one(r.PODS, pod)) for pod in pods))
+        assert w.nodes_of(*pods) == [None] * 4
+        why = await w.one.until(lambda: w.status("spark-pg").get("conditions"))
+        assert [(one["type"], one["reason"]) for one in why] == [("Unschedulable", "NotEnoughResources")]
+        w.node("n2", gpus=2)
+        await w.all_bound(*pods)
+        await w.one.until(lambda: w.status("spark-pg").get("running") == 4)
+        assert [one["type"] for one in w.status("spark-pg")["conditions"]] == ["Scheduled"]
+
+
+def _unschedulable(pod: dict) -> bool:
+    conditions = pod["status"].get("conditions") or []
+    return any(
+        (one["type"], one["status"], one["reason"]) == ("PodScheduled", "False", "Unschedulable")
+        for one in conditions
+    )
+
+
+async def test_pods_join_a_running_group_one_by_one_and_a_lost_one_is_placed_again(plain):
+    async with plain() as w:
+        w.node("n1")
+        owner = w.replica_set()
+        for number in range(3):
+            w.put(plain_pod(f"web-{number}", owner=owner))
+            await asyncio.sleep(0.3)
+        await w.all_bound("web-0", "web-1", "web-2")
+        w.cluster.remove(r.PODS, "default", "web-1")
+        await w.one.until(lambda: w.cluster.one(r.PODS, "web-1") is None)
+        w.put(plain_pod("web-3", owner=owner))
+        await w.all_bound("web-3")
+        name = f"podgroup-{owner['metadata']['uid']}"
+        await w.one.until(lambda: w.status(name).get("running") == 3)
+        assert len(w.cluster.all(r.PODGROUPS)) == 1
+
+
+async def test_a_podgroup_made_for_an_owner_goes_when_its_pods_are_gone_and_comes_again_with_new_ones(plain):
+    async with plain(empty_group_seconds=5) as w:
+        w.node("n1")
+        owner = w.replica_set()
+        w.put(plain_pod("web-0", owner=owner))
+        await w.all_bound("web-0")
+        name = f"podgroup-{owner['metadata']['uid']}"
+        w.cluster.remove(r.PODS, "default", "web-0", graceful=False)
+        await asyncio.sleep(4)
+        assert w.group(name)
+        await w.one.until(lambda: not w.group(name))
+        w.put(plain_pod("web-1", owner=owner))
+        await w.all_bound("web-1")
+
+
+async def test_a_decision_that_reaches_too_few_pods_leaves_none_of_the_gang_bound(plain):
+    async with plain() as w:
+        w.node("n1")
+        owner = w.replica_set(**{names.GROUP_MIN_MEMBER: "2"})
+        broken = {"web-1"}
+
+        async def before(verb, resource, name):
+            if verb == "bind" and name in broken:
+                raise Refused("a webhook says no", status=403)
+
+        w.cluster.before = before
+        for number in range(2):
+            w.put(plain_pod(f"web-{number}", owner=owner))
+        results = await w.one.results()
+        assert results[0].outcome == "rolled-back"
+        await w.one.until(lambda: (w.cluster.one(r.PODS, "web-0") or {"metadata": {}})["metadata"] == {})
+        group = w.group(f"podgroup-{owner['metadata']['uid']}")
+        assert group["status"]["phase"] == "Pending"
+        broken.clear()
+        w.put(plain_pod("web-2", owner=owner))  # as its owner does
+        await w.all_bound("web-1", "web-2")
+
+
+async def test_a_pod_that_nobody_would_make_again_is_not_taken_back(plain):
+    async with plain() as w:
+        w.node("n1")
+        w.pod_group("pair", 2)
+
+        async def before(verb, resource, name):
+            if verb == "bind" and name == "b":
+                raise Refused("a webhook says no", status=403)
+
+        w.cluster.before = before
+        for pod in ("a", "b"):
+            w.put(plain_pod(pod, group="pair"))
+        assert (await w.one.results())[0].outcome == "rolled-back"
+        await asyncio.sleep(1)
+        assert w.nodes_of("a") == ["n1"]
+
+
+async def test_pods_of_other_schedulers_are_left_alone(plain):
+    async with plain() as w:
+        w.node("n1")
+        w.put(plain_pod("other", schedulerName="default-scheduler"))
+        await asyncio.sleep(2)
+        assert w.cluster.all(r.PODGROUPS) == []
+        assert w.nodes_of("other") == [None]
+
+
+async def test_a_gated_pod_waits_for_its_gates(plain):
+    async with plain() as w:
+        w.node("n1")
+        w.put(plain_pod("gated", schedulingGates=[{"name": "example.com/wait"}]))
+        await asyncio.sleep(2)
+        assert w.nodes_of("gated") == [None]
+        assert not _unschedulable(w.cluster.one(r.PODS, "gated"))
+        w.cluster.change(r.PODS, "default", "gated", {"spec": {"schedulingGates": None}})
+        await w.all_bound("gated")
+
+
+async def test_the_pods_of_a_group_are_charged_to_its_queue(plain):
+    async with plain() as w:
+        w.node("n1")
+        w.cluster.put(
+            r.QUEUES,
+            {
+                "apiVersion": r.QUEUES.api_version,
+                "kind": "Queue",
+                "metadata": {"name": "small"},
+                "spec": {"weight": 1, "capability": {GPU: "2"}},
+            },
+        )
+        owner = w.replica_set(**{names.GROUP_QUEUE_NAME: "small"})
+        for number in range(3):
+            w.put(plain_pod(f"web-{number}", owner=owner))
+        await w.one.until(
+            lambda: sum(node is not None for node in w.nodes_of("web-0", "web-1", "web-2")) == 2
+        )
+        await asyncio.sleep(3)
+        assert sum(node is not None for node in w.nodes_of("web-0", "web-1", "web-2")) == 2
+        facts = await w.one.state()
+        assert {fact.queue for key, fact in facts.items() if key.startswith("pod/")} == {"small"}
+
+
+async def test_a_closed_queue_takes_no_new_group_and_lets_it_in_when_it_opens(plain):
+    async with plain() as w:
+        w.node("n1")
+        await w.one.until(lambda: (w.cluster.one(r.QUEUES, "default") or {}).get("status", {}).get("state"))
+        queue = w.cluster.one(r.QUEUES, "default")
+        w.cluster.set_status(r.QUEUES, queue, {"state": "Closed"})
+        await asyncio.sleep(1)
+        w.put(plain_pod("late"))
+        w.pod_group("later", 1)
+        await asyncio.sleep(3)
+        assert w.nodes_of("late") == [None]
+        assert w.status("later").get("phase") in (None, "Pending")
+        w.cluster.set_status(r.QUEUES, w.cluster.one(r.QUEUES, "default"), {"state": "Open"})
+        await w.all_bound("late")
+        await w.one.until(lambda: w.status("later").get("phase") == "Inqueue")
+
+
+async def test_a_controller_that_starts_again_goes_on_where_it_was(plain):
+    async with plain() as w:
+        w.node("n1", gpus=1)
+        owner = w.replica_set(**{names.GROUP_MIN_MEMBER: "2"})
+        for number in range(2):
+            w.put(plain_pod(f"web-{number}", owner=owner))
+        await w.one.until(lambda: w.group(f"podgroup-{owner['metadata']['uid']}"))
+        await w.one.stop()
+        w.node("n2", gpus=1)
+        await w.one.start()
+        await w.all_bound("web-0", "web-1")
+        keys = [key for key in await w.one.state() if key.startswith("podgroup/")]
+        assert len(keys) == 1
+
+
+async def test_a_plain_pod_costs_two_writes_and_its_group_at_most_four(plain):
+    async with plain() as w:
+        w.node("n1")
+        await w.one.until(lambda: w.cluster.one(r.QUEUES, "default"))
+        await asyncio.sleep(1)
+        w.cluster.writes.clear()
+        owner = w.replica_set()
+        for number in range(8):
+            w.put(plain_pod(f"web-{number}", owner=owner))
+        await w.all_bound(*(f"web-{number}" for number in range(8)))
+        await asyncio.sleep(3)
+        assert w.cluster.writes["bind", "pods"] == 8
+        assert w.cluster.writes["patch", "pods"] == 8  # the annotation that others look for
+        assert w.cluster.writes["create", "podgroups"] == 1
+        assert w.cluster.writes["patch", "podgroups"] <= 3
+
+
+async def test_a_ready_gang_of_plain_pods_is_told_on_its_topic_once(plain):
+    async with plain() as w:
+        w.node("n1")
+        owner = w.replica_set()
+        for number in range(3):
+            w.put(plain_pod(f"web-{number}", owner=owner))
+            await asyncio.sleep(0.5)
+        await w.all_bound("web-0", "web-1", "web-2")
+        ready = [envelope.data.gang for envelope in await w.one.events(topics.PODGROUP_READY)]
+        assert [(gang.job, gang.name) for gang in ready] == [(None, f"podgroup-{owner['metadata']['uid']}")]
