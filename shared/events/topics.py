@@ -42,12 +42,16 @@ class Topic:
     events: tuple[type[c.Contract], ...]
 
 
-def _log(name: str, partitions: int, days: int) -> TopicSpec:
-    return TopicSpec(name, partitions=partitions, retention_ms=days * _DAY_MS)
+GANG_BYTES: Final = 7_500_000
+"""Limit of a message about a whole gang: enough for ``MOST_PODS`` of a job with the longest names."""
 
 
-def _compacted(name: str, partitions: int) -> TopicSpec:
-    return TopicSpec(name, partitions=partitions, cleanup=Cleanup.COMPACT)
+def _log(name: str, partitions: int, days: int, record_bytes: int | None = None) -> TopicSpec:
+    return TopicSpec(name, partitions=partitions, retention_ms=days * _DAY_MS, record_bytes=record_bytes)
+
+
+def _compacted(name: str, partitions: int, record_bytes: int | None = None) -> TopicSpec:
+    return TopicSpec(name, partitions=partitions, cleanup=Cleanup.COMPACT, record_bytes=record_bytes)
 
 
 _JOB: Final = "namespace/name"
@@ -81,19 +85,29 @@ TOPICS: Final[dict[str, Topic]] = {
             "Every reason why a job will not be created.",
             (c.JobRejected,),
         ),
-        Topic(_log(PODGROUP_READY, 6, 7), _POOL, ("controller",), "This gang can be queued.", (c.GangReady,)),
         Topic(
-            _compacted(CLUSTER_STATE, 6),
+            _log(PODGROUP_READY, 6, 7, GANG_BYTES),
+            _POOL,
+            ("controller",),
+            "This gang can be queued.",
+            (c.GangReady,),
+        ),
+        Topic(
+            _compacted(CLUSTER_STATE, 6, GANG_BYTES),
             "kind/namespace/name",
             ("controller",),
             "What exists: nodes, pods, queues, podgroups, priority classes, jobs.",
             (c.NodeState, c.PodState, c.QueueState, c.PodGroupState, c.PriorityClassState, c.JobState),
         ),
         Topic(
-            _log(BIND_DECISIONS, 6, 7), _POOL, ("scheduler",), "One gang's decision, whole.", (c.GangDecided,)
+            _log(BIND_DECISIONS, 6, 7, GANG_BYTES),
+            _POOL,
+            ("scheduler",),
+            "One gang's decision, whole.",
+            (c.GangDecided,),
         ),
         Topic(
-            _log(BIND_RESULTS, 6, 7),
+            _log(BIND_RESULTS, 6, 7, GANG_BYTES),
             _POOL,
             ("controller",),
             "What became of a decision.",
