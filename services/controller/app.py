@@ -9,11 +9,13 @@ from typing import Final, NoReturn
 
 from services.controller.adapters.api import Api
 from services.controller.adapters.applier import Applier, by_gang
+from services.controller.adapters.dependents import Dependents
 from services.controller.adapters.expiry import Expiry
 from services.controller.adapters.groups import GroupController
 from services.controller.adapters.hands import Hands
 from services.controller.adapters.intake import Intake
 from services.controller.adapters.jobs import JobController
+from services.controller.adapters.keys import Keys, rsa_keys
 from services.controller.adapters.memory import Memories
 from services.controller.adapters.observer import Observer
 from services.controller.adapters.plain import PlainGangs
@@ -24,6 +26,7 @@ from services.controller.adapters.recorder import Recorder
 from services.controller.adapters.start import ensure_queues
 from services.controller.adapters.trail import Trail
 from services.controller.adapters.views import Views
+from services.controller.core.exposing import Outside, check_pattern
 from services.controller.settings import ControllerSettings
 from shared.api import resources as r
 from shared.clock import Clock
@@ -50,6 +53,7 @@ class Controller:
     name: str
     health: Health
     hands: Hands
+    dependents: Dependents
     jobs: JobController
     applier: Applier
     intake: Intake
@@ -66,10 +70,12 @@ class Controller:
         self.health.waits("start", "reading what exists")
         async with asyncio.TaskGroup() as group:
             group.create_task(self.hands.views.run())
+            group.create_task(self.dependents.run())
             group.create_task(self._watch_views())
             group.create_task(self._watch("api-server", self.cluster.ping, "the API server"))
             group.create_task(self._watch("log", self.log.ping))
             await self.hands.views.synced()
+            await self.dependents.synced()
             await self._recover()
             group.create_task(self.hands.observer.run())
             group.create_task(self.hands.recorder.run())
@@ -113,7 +119,7 @@ class Controller:
 
     async def _watch_views(self) -> NoReturn:
         while True:
-            away = self.hands.views.waiting
+            away = ", ".join(filter(None, (self.hands.views.waiting, self.dependents.waiting)))
             if away:
                 self.health.waits("kubernetes", f"no fresh view of {away}")
             else:
@@ -129,8 +135,13 @@ def build(
     cluster: Cluster,
     ids: Ids,
     telemetry: Telemetry,
+    keys: Keys = rsa_keys,
 ) -> Controller:
-    """Put the controller together. Nothing is touched before ``run``."""
+    """Put the controller together. Nothing is touched before ``run``. ``keys`` makes SSH keys.
+
+    Raises ConfigurationError for an ``expose_url`` that makes no URLs.
+    """
+    check_pattern(settings.expose_url)
     del ids  # everything that the controller names is named by what it is about
     listeners: list[_Listener] = []
 
@@ -163,7 +174,14 @@ def build(
         memories=Memories(),
         locks=KeyedLocks(),
     )
-    jobs = JobController(hands)
+    outside = Outside(
+        settings.expose_url,
+        settings.expose_ingress_class,
+        settings.expose_tls_secret,
+        settings.expose_annotations,
+    )
+    dependents = Dependents(cluster, api, clock=clock, keys=keys, outside=outside, on_change=changed)
+    jobs = JobController(hands, dependents)
     groups = GroupController(hands, gangs)
     queues = QueueController(hands)
     expiry = Expiry(hands)
@@ -191,6 +209,7 @@ def build(
         name="controller",
         health=Health(),
         hands=hands,
+        dependents=dependents,
         jobs=jobs,
         applier=applier,
         intake=intake,

@@ -57,3 +57,22 @@ class ControllerSettings(CommonSettings):
         description="Seconds after which a PodGroup that was made for pods without one, and has no pods any"
         " more, is deleted; longer than an owner takes to replace a pod.",
     )
+    expose_url: str = Field(
+        "",
+        description="Pattern of the URLs of exposed ports, with {namespace}, {job} and {name}: a host for"
+        " each (https://{name}-{job}-{namespace}.apps.example.org) or a path"
+        " (https://apps.example.org/{namespace}/{job}/{name}); https asks for TLS. Empty: no Ingress is made,"
+        " ports are reached inside the cluster only.",
+    )
+    expose_ingress_class: str = Field(
+        "", description="IngressClass of exposed jobs; empty: the cluster's default."
+    )
+    expose_tls_secret: str = Field(
+        "",
+        description="Secret with the certificate for exposed jobs, in the job's namespace; empty: the"
+        " ingress controller's own certificate.",
+    )
+    expose_annotations: dict[str, str] = Field(
+        default={},
+        description="Annotations of the Ingresses of exposed jobs: a certificate issuer, who may log in …",
+    )

@@ -80,7 +80,7 @@ INTERNAL_ACTIONS: Final = frozenset(
 
 
 class JobReason(StrEnum):
-    """Reasons of the Kubernetes events on a Job."""
+    """Reasons of the Kubernetes events on a Job; the last is Pumice's own."""
 
     COMMAND_ISSUED = "CommandIssued"
     PLUGIN_ERROR = "PluginError"
@@ -91,6 +91,7 @@ class JobReason(StrEnum):
     POD_GROUP_PENDING = "PodGroupPending"
     FAILED_CREATE = "FailedCreate"
     FAILED_DELETE = "FailedDelete"
+    EXPOSE_ERROR = "ExposeError"
 
 
 class TopologyPolicy(StrEnum):

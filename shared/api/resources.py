@@ -31,6 +31,9 @@ PRIORITYCLASSES: Final = Resource(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False
 )
 INGRESSES: Final = Resource("networking.k8s.io", "v1", "ingresses", "Ingress")
+INGRESSCLASSES: Final = Resource(
+    "networking.k8s.io", "v1", "ingressclasses", "IngressClass", namespaced=False
+)
 NETWORKPOLICIES: Final = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
 PDBS: Final = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease")

@@ -510,6 +510,8 @@ class JobState(Contract):
     pods: PodCounts = PodCounts()
     priority_class: str = ""
     podgroup: str | None = None
+    urls: dict[str, str] = {}
+    """Where exposed ports are reached, by name."""
     submission: str | None = None
     submitted_by: str = ""
     traceparent: str | None = None

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Final
 
 import orjson
 
+from services.controller.adapters.dependents import Dependents
 from services.controller.adapters.hands import Hands, together
 from services.controller.adapters.memory import Memory
 from services.controller.adapters.publisher import change_ids, ready_id
+from services.controller.core.dependents import NEEDED
 from services.controller.core.gangs import complete_enough, unplaced
 from services.controller.core.jobs import plan
 from services.controller.core.model import Wanted
@@ -22,19 +28,25 @@ from shared.errors import Refused
 from shared.kube.port import JSON
 from shared.telemetry.spans import hashed_id
 
+_TROUBLE_PAUSE: Final = 10.0
+"""Seconds until a job is looked at again that something stands in the way of which nobody watches."""
+
 
 class Carrier:
     """Does what the core planned; ``look_again(key, seconds)`` has a job looked at once more."""
 
-    def __init__(self, hands: Hands, look_again: Callable[[str, float], None]) -> None:
+    def __init__(
+        self, hands: Hands, dependents: Dependents, look_again: Callable[[str, float], None]
+    ) -> None:
         self._hands = hands
+        self._dependents = dependents
         self._look_again = look_again
 
     async def carry_out(self, key: str, raw: JSON, world: World, memory: Memory) -> None:
         """Plan and do. Raises what the world answers; done again later, nothing is done twice."""
         hands, wanted = self._hands, world.wanted
         now = hands.clock.now()
-        todo = plan(world, now)
+        todo = await self._with_dependents(key, world, now, memory)
         if todo.look_again is not None:
             self._look_again(key, (todo.look_again - now).total_seconds())
         for note in todo.notes:
@@ -47,7 +59,24 @@ class Carrier:
             await together([self._tell_phases(world, todo, memory), self._keep_group(world, todo, memory)])
             await self._write_statuses(key, raw, world, todo, memory)
         await self._change_pods(wanted, todo, memory)
+        if todo.status.phase not in NEEDED and not wanted.deleting:
+            await self._dependents.keep(wanted, todo.status.phase, partial(self._note, wanted, memory))
         await self._announce(key, wanted, memory)
+
+    async def _with_dependents(self, key: str, world: World, now: datetime, memory: Memory) -> Plan:
+        """Plan, and have there what the job's pods need before its PodGroup and pods are made."""
+        todo = plan(world, now)
+        if world.wanted.deleting or world.problem or todo.status.phase not in NEEDED:
+            return todo
+        tell = partial(self._note, world.wanted, memory)
+        trouble = await self._dependents.keep(world.wanted, todo.status.phase, tell)
+        if trouble is None:
+            return todo
+        self._look_again(key, _TROUBLE_PAUSE)
+        if todo.make_group is None:  # its pods are there: they go on as they can
+            tell(Note(trouble.reason, trouble.message, warning=True))
+            return todo
+        return plan(replace(world, problem=trouble.message, problem_reason=trouble.reason), now)
 
     async def _keep_group(self, world: World, todo: Plan, memory: Memory) -> None:
         """Delete the PodGroup of an older generation, make a missing one."""

@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from services.controller.adapters.carrying import Carrier
+from services.controller.adapters.dependents import Dependents, concerns_jobs
 from services.controller.adapters.hands import Hands
 from services.controller.adapters.memory import Memory
 from services.controller.adapters.observer import as_view
 from services.controller.adapters.views import job_key
 from services.controller.core import checks
+from services.controller.core.dependents import KINDS
 from services.controller.core.jobs import part_bound
 from services.controller.core.lifecycle import FINAL
 from services.controller.core.model import PodView, Wanted, owner_job, read_pod
@@ -29,15 +31,16 @@ from shared.telemetry.spans import job_trace
 class JobController:
     """Keeps jobs, podgroups, pods and statuses true; one job is never handled twice at the same time."""
 
-    def __init__(self, hands: Hands) -> None:
+    def __init__(self, hands: Hands, dependents: Dependents) -> None:
         self._hands = hands
+        self._dependents = dependents
         self._queue = KeyedQueue(
             self._handle,
             clock=hands.clock,
             workers=hands.settings.workers,
             on_retry=self._retried,
         )
-        self._carrier = Carrier(hands, self._queue.add_after)
+        self._carrier = Carrier(hands, dependents, self._queue.add_after)
         self._blocked: set[str] = set()
         self._settled_at = 0.0
 
@@ -59,9 +62,23 @@ class JobController:
                 if resource is r.PODS and new is None:
                     self._pod_gone(key, owner[1], read_pod(obj))
                 self.touch(key)
-        elif resource is r.QUEUES:
+        elif resource in (r.QUEUES, r.PRIORITYCLASSES):
             for key in self._blocked:
                 self.touch(key)
+        elif resource in KINDS:
+            self._dependent_changed(old, new)
+
+    def _dependent_changed(self, old: JSON | None, new: JSON | None) -> None:
+        obj = new or old
+        if obj is None:
+            return
+        owner, namespace = owner_job(obj), obj["metadata"]["namespace"]
+        if owner is None:  # perhaps the claim that somebody waits for
+            for key in self._blocked:
+                if key.startswith(f"{namespace}/"):
+                    self.touch(key)
+        elif concerns_jobs(old, new):
+            self.touch(job_key(namespace, owner[0]))
 
     def vanished(self, pods: Iterable[PodState]) -> None:
         """Note pods that went while nobody looked, from what was last published about them."""
@@ -128,6 +145,7 @@ class JobController:
         memory = self._hands.memories.forget(key)
         if memory is not None:
             self._hands.trail.deleted(memory, self._hands.clock.now())
+            self._dependents.forget(memory.uid)
         self._queue.forget(key)
         self._blocked.discard(key)
 
@@ -142,10 +160,12 @@ class JobController:
     def _world(self, key: str, wanted: Wanted, status: Status, memory: Memory, order: Order | None) -> World:
         views = self._hands.views
         group = views.group(wanted)
-        problem = None
+        problem, reason = None, JobReason.POD_GROUP_ERROR
         if group is None:
             schedulers = self._hands.settings.scheduler_names
-            problem = checks.problem(wanted, views.store(r.QUEUES), schedulers)
+            problem = checks.problem(wanted, views.store(r.QUEUES), schedulers, views.priorities)
+            if problem is None and (trouble := self._dependents.trouble(wanted)) is not None:
+                problem, reason = trouble.message, trouble.reason
         self._blocked.discard(key)
         if problem is not None:
             self._blocked.add(key)
@@ -162,6 +182,7 @@ class JobController:
             report=memory.report,
             decision=memory.decision,
             problem=problem,
+            problem_reason=reason,
             not_applied=checks.not_applied(wanted),
             settled=decided_here or self._hands.clock.monotonic() >= self._settled_at,
         )

@@ -25,6 +25,7 @@ _SHAPE_FIELDS: Final = (
     "priority",
     "priorityClassName",
     "schedulingGates",
+    "hostNetwork",
     "volumes",
 )
 

@@ -16,7 +16,10 @@ from shared.api import names
 
 
 def problem(
-    wanted: Wanted, queues: Mapping[tuple[str, str], JSON], schedulers: Collection[str]
+    wanted: Wanted,
+    queues: Mapping[tuple[str, str], JSON],
+    schedulers: Collection[str],
+    priorities: Priorities,
 ) -> str | None:
     """Return why the job cannot be run; None when it can. It is looked at again when things change."""
     if not wanted.tasks:
@@ -35,6 +38,7 @@ def problem(
         or dependency_problem(wanted)
         or _policy_problem(wanted)
         or _template_problem(wanted)
+        or _priority_problem(wanted, priorities)
     )
 
 
@@ -60,6 +64,18 @@ def _template_problem(wanted: Wanted) -> str | None:
     return None
 
 
+def _priority_problem(wanted: Wanted, priorities: Priorities) -> str | None:
+    """Return which priority class is not there: the API server would refuse every pod."""
+    named = {"spec": wanted.priority_class} | {
+        f"spec.tasks[{index}].template.spec": task.spec.template.spec.priority_class_name
+        for index, task in enumerate(wanted.tasks)
+    }
+    for path, name in named.items():
+        if name and name not in priorities.values:
+            return f"{path}.priorityClassName: there is no priority class {name}"
+    return None
+
+
 def _queue_problem(wanted: Wanted, queue: JSON | None) -> str | None:
     if queue is None:
         return f"spec.queue: there is no queue {wanted.queue}"
@@ -73,9 +89,7 @@ def _queue_problem(wanted: Wanted, queue: JSON | None) -> str | None:
 
 def not_applied(wanted: Wanted) -> tuple[str, ...]:
     """Return what the job asks for and does not get yet."""
-    found = [f"plugin {name}" for name in sorted(wanted.spec.get("plugins") or {})]
-    if any(volume.get("volumeClaim") for volume in wanted.spec.get("volumes") or ()):
-        found.append("volumeClaim of volumes")
+    found: list[str] = []
     if any(_placed_in_part(task) for task in wanted.tasks):
         found.append("placing partitions as wholes")
     return tuple(found)

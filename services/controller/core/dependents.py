@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
-from services.controller.core.lifecycle import LIVE
+from services.controller.core.lifecycle import FINAL
 from services.controller.core.model import JSON, Wanted
 from shared.api import names
 from shared.api import resources as r
@@ -22,7 +22,7 @@ from shared.kube.port import Resource
 
 KINDS: Final = (r.CONFIGMAPS, r.SECRETS, r.SERVICES, r.NETWORKPOLICIES, r.INGRESSES, r.PVCS)
 """The kinds that dependents have."""
-NEEDED: Final = frozenset({None, *LIVE, JobPhase.RESTARTING})
+NEEDED: Final = frozenset({None, *JobPhase}) - FINAL - {JobPhase.ABORTED}
 """Phases in which a job's pods are there or will be; in all others only its claims stay, as in Volcano."""
 _LABEL_LIMIT: Final = 63
 _NOT_IN_LABELS: Final = re.compile("[^a-z0-9-]+")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
+from services.controller.core.exposing import read_urls
 from services.controller.core.model import JSON, Wanted, owner_job, read_pod
 from services.controller.core.status import Status
 from shared.api import names
@@ -135,6 +136,7 @@ def job_state(wanted: Wanted, status: Status, requests: Mapping[str, int]) -> Jo
         pods=status.counts,
         priority_class=wanted.priority_class,
         podgroup=wanted.podgroup,
+        urls=read_urls(wanted.annotations),
         submission=wanted.annotations.get(names.SUBMISSION_ID),
         submitted_by=wanted.annotations.get(names.SUBMITTED_BY, ""),
         traceparent=wanted.annotations.get(names.TRACEPARENT),

@@ -9,7 +9,7 @@ from typing import Final
 from services.controller.core.dependencies import gang_minimum, minimums, waiting_tasks
 from services.controller.core.lifecycle import LIVE
 from services.controller.core.model import GroupView, PodView, Priorities, Task, Wanted
-from services.controller.core.pods import pod_annotations
+from services.controller.core.pods import placing_spec, pod_annotations
 from services.controller.core.shapes import shape_of
 from services.controller.core.status import Status
 from shared.api import names
@@ -123,14 +123,13 @@ def _task(
     out: frozenset[str],
     ended: frozenset[str],
 ) -> GangTask:
-    template = task.spec.template
     pods = [(names.pod_name(wanted.name, task.name, index), index) for index in range(task.replicas)]
     done = sum(name in ended for name, _ in pods)
     # A task's own minimum counts only where the tasks' minimums together fit into the job's, as in Volcano.
     minimum = least if wanted.task_minimums <= wanted.min_available else 0
     return GangTask(
         name=task.name,
-        shape=shape_of(template.spec, pod_annotations(wanted, task), priorities),
+        shape=shape_of(placing_spec(wanted, task), pod_annotations(wanted, task), priorities),
         members=tuple(Member(pod=name, index=index) for name, index in pods if name not in out),
         minimum=max(0, minimum - done),
     )

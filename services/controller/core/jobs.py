@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from services.controller.core.controlled import recorded, unrelated
 from services.controller.core.dependencies import waiting_tasks
 from services.controller.core.gangs import reaches_minimum
 from services.controller.core.lifecycle import FINAL, LIVE
@@ -20,7 +21,7 @@ from services.controller.core.plans import Note, Plan, World
 from services.controller.core.podgroups import group_patch, group_phase, make_podgroup, spec_patch
 from services.controller.core.pods import make_pod
 from services.controller.core.status import Status
-from shared.api.batch import JobPhase, JobReason
+from shared.api.batch import JobPhase
 from shared.api.scheduling import PodGroupPhase
 
 
@@ -60,6 +61,7 @@ def _carry_out(world: World, moving: Moving, now: datetime) -> Plan:
     status, wanted, group = moving.status, world.wanted, world.group
     if world.problem and status.phase is JobPhase.PENDING and group is None:
         return _blocked(world, moving)
+    status = moving.status = recorded(wanted, status)
     delete = {pod.name: pod for pod in moving.leaving() if not pod.deleting}
     drop = group is not None and not group.deleting and _is_stale(group, status)
     make = status.phase in LIVE and group is None
@@ -87,7 +89,7 @@ def _blocked(world: World, moving: Moving) -> Plan:
     """A job that cannot be run stays Pending and says why."""
     text = world.problem or ""
     status = replace(moving.status, reason=INVALID, message=text)
-    notes = [*moving.notes, Note(JobReason.POD_GROUP_ERROR, text, warning=True)]
+    notes = [*moving.notes, Note(world.problem_reason, text, warning=True)]
     told = world.status.message == text
     return Plan(status, tuple(moving.changes), notes=() if told else tuple(notes))
 
@@ -95,7 +97,7 @@ def _blocked(world: World, moving: Moving) -> Plan:
 def _urgent(before: Status, moving: Moving) -> bool:
     after = moving.status
     moved = any(change.previous is not None for change in moving.changes)
-    news = after.controlled.items() - before.controlled.items()
+    news = unrelated(after.controlled).items() - before.controlled.items()
     return moved or before.generation != after.generation or bool(news)
 
 

@@ -30,6 +30,8 @@ class World:
     decision: str = ""
     """Id of the last decision carried out."""
     problem: str | None = None
+    problem_reason: JobReason = JobReason.POD_GROUP_ERROR
+    """Reason of the Kubernetes event about the problem."""
     not_applied: tuple[str, ...] = ()
     settled: bool = True
     """Whether no decision can be on its way any more that would create the missing members bound."""

@@ -7,8 +7,10 @@ from typing import Final
 from services.controller.core.claims import mount_claims
 from services.controller.core.model import JSON, Task, Wanted
 from services.controller.core.plugins import registry
+from services.controller.core.plugins.arguments import PluginError
 from services.controller.core.status import Status
 from shared.api import names
+from shared.api.pods import PodSpec
 
 _FROM_JOB: Final = (
     names.PREEMPTABLE,
@@ -27,6 +29,22 @@ def pod_annotations(wanted: Wanted, task: Task) -> dict[str, str]:
     return own | {key: wanted.annotations[key] for key in _FROM_JOB if key in wanted.annotations}
 
 
+def placing_spec(wanted: Wanted, task: Task) -> PodSpec:
+    """Return what the scheduler is told of a task's pods: the template as the pods are really made.
+
+    (Plugins may open ports, the job's volumes name claims, and its priority class is theirs.)
+    """
+    spec = task.spec.template.spec
+    if wanted.spec.get("plugins") or wanted.spec.get("volumes"):
+        try:
+            return PodSpec.model_validate(make_pod(wanted, Status(), task, 0)["spec"])
+        except PluginError:
+            return spec  # the job waits, and says why
+    if wanted.priority_class and not spec.priority_class_name:
+        return spec.model_copy(update={"priority_class_name": wanted.priority_class})
+    return spec
+
+
 def make_pod(wanted: Wanted, status: Status, task: Task, index: int, *, node: str | None = None) -> JSON:
     """Return the body of a member's pod; with ``node`` it is created already bound.
 
@@ -36,6 +54,8 @@ def make_pod(wanted: Wanted, status: Status, task: Task, index: int, *, node: st
     spec = template.spec.dump()
     spec.setdefault("schedulerName", wanted.scheduler)
     spec["schedulerName"] = spec["schedulerName"] or wanted.scheduler
+    if wanted.priority_class and not spec.get("priorityClassName"):
+        spec["priorityClassName"] = wanted.priority_class
     if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"
     mount_claims(wanted, spec)

@@ -86,10 +86,11 @@ def _extras(spec: PodSpec) -> JSON:
             if volume.persistent_volume_claim
         ),
         "hostPorts": sorted(
-            [port.protocol or "TCP", port.host_ip or "0.0.0.0", port.host_port]  # noqa: S104 - Kubernetes' default
+            [port.protocol or "TCP", port.host_ip or "0.0.0.0", number]  # noqa: S104 - Kubernetes' default
             for container in spec.containers
             for port in container.ports
-            if port.host_port
+            # In the node's network the API server takes each port for a host port.
+            if (number := port.host_port or (port.container_port if spec.host_network else 0))
         ),
     }
     return {key: value for key, value in found.items() if value}

@@ -11,6 +11,7 @@ import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from services.controller.app import build
+from services.controller.core.dependents import KeyPair
 from services.controller.settings import ControllerSettings
 from shared.api import resources as r
 from shared.clock import LoopClock
@@ -69,6 +70,7 @@ class World:
         self.settings = ControllerSettings(**settings)
         self.spans = InMemorySpanExporter()
         self.decisions = 0
+        self.keys_made = 0
         self.service = None
         self.task = None
 
@@ -81,8 +83,13 @@ class World:
             cluster=cluster or self.cluster,
             ids=lambda: "id",
             telemetry=self.telemetry,
+            keys=self.keys,
         )
         self.task = asyncio.create_task(self.service.run())
+
+    async def keys(self) -> KeyPair:
+        self.keys_made += 1
+        return KeyPair(f"private {self.keys_made}", f"public {self.keys_made}")
 
     async def stop(self) -> None:
         if self.task is not None:

@@ -189,9 +189,12 @@ async def test_a_job_of_wrong_types_harms_no_other(world):
 
 async def test_what_is_not_applied_is_said(world):
     async with world() as w:
-        await w.admit(job(plugins={"svc": [], "env": []}))
+        parted = job()
+        policy = {"totalPartitions": 3, "partitionSize": 1, "minPartitions": 1}
+        parted["spec"]["tasks"][1] |= {"partitionPolicy": policy, "minAvailable": 1}
+        await w.admit(parted)
         await w.until(lambda: w.phase() == "Pending")
-        assert "plugin env, plugin svc" in w.job()["status"]["state"]["message"]
+        assert "placing partitions as wholes" in w.job()["status"]["state"]["message"]
         assert [e["reason"] for e in w.cluster.all(r.EVENTS)] == ["PluginError"]
         await w.run_gang()
 

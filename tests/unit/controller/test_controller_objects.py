@@ -359,3 +359,20 @@ def test_killed_is_not_succeeded():
     counts, by_task = count_pods(pods, frozenset({"c"}))
     assert (counts.succeeded, counts.running, counts.terminating) == (1, 0, 2)
     assert by_task == {"worker": {"Succeeded": 1}}
+
+
+def test_the_scheduler_is_told_what_plugins_volumes_and_the_jobs_class_add():
+    spec = {"containers": [{"name": "c", "image": "i"}], "hostNetwork": True}
+    tasks = [{"name": name, "replicas": 1, "template": {"spec": spec}} for name in ("master", "worker")]
+    volumes = [{"mountPath": "/data", "volumeClaimName": "data"}]
+    one = wanted(
+        tasks=tasks,
+        minAvailable=2,
+        plugins={"pytorch": ["--port=5000"]},
+        volumes=volumes,
+        priorityClassName="high",
+    )
+    shape = gangs.gang_of(one, Status(), group(one), Priorities({"high": 7})).tasks[1].shape
+    assert shape.extras == {"claims": ["data"], "hostPorts": [["TCP", "0.0.0.0", 5000]]}
+    assert shape.priority == 7
+    assert make_pod(one, Status(), one.tasks[1], 0)["spec"]["priorityClassName"] == "high"

@@ -84,6 +84,12 @@ class Svc:
         add_volume(pod, {"name": volume, "configMap": {"name": source}}, {"name": volume, "mountPath": MOUNT})
 
 
+def is_closed(job: Wanted) -> bool:
+    """Say whether the plugin's network policy lets nobody but the job's own pods in. Raises PluginError."""
+    arguments = (job.spec.get("plugins") or {}).get(NAME)
+    return arguments is not None and not Svc.read(arguments).disable_network_policy
+
+
 def config_map(job: Wanted) -> str:
     """Return the name of the ConfigMap of hosts."""
     return f"{job.name}-{NAME}"
