@@ -123,11 +123,17 @@ def _read_arguments(name: str, settings_class: type[CommonSettings]) -> None:
 
 
 def main(
-    name: str, settings_class: type[S], build: Callable[..., Service], *, needs_cluster: bool = False
+    name: str,
+    settings_class: type[S],
+    build: Callable[..., Service],
+    *,
+    needs_cluster: Callable[[S], bool] | bool = False,
+    starts_log: Callable[[S], bool] | None = None,
 ) -> int:
     """Run one service as a process until it is stopped, and return the process's exit code.
 
-    ``build(settings, *, clock, log, ids, telemetry[, cluster])`` is the service's composition root.
+    ``build(settings, *, clock, log, ids, telemetry[, cluster][, start_log])`` is the service's composition
+    root. A service of which ``starts_log`` is true works without the log as well: it starts the log itself.
     """
 
     def work() -> None:
@@ -136,7 +142,9 @@ def main(
         values = read_mapping(Path(file)) if file else {}
         settings = load_settings(settings_class, values, source=f"configuration file {file}")
         setup_logging(level=settings.log_level, as_json=settings.log_json)
-        run(until_stopped(_process(name, settings, build, needs_cluster=needs_cluster)))
+        wants_cluster = needs_cluster(settings) if callable(needs_cluster) else needs_cluster
+        waits = starts_log is None or not starts_log(settings)
+        run(until_stopped(_process(name, settings, build, needs_cluster=wants_cluster, needs_log=waits)))
 
     return exit_code(f"pumice-{name}", work)
 
@@ -163,7 +171,12 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 
 
 async def _process(
-    name: str, settings: CommonSettings, build: Callable[..., Service], *, needs_cluster: bool
+    name: str,
+    settings: CommonSettings,
+    build: Callable[..., Service],
+    *,
+    needs_cluster: bool,
+    needs_log: bool,
 ) -> None:
     clock = SystemClock()
     telemetry = from_environment(name)
@@ -171,9 +184,16 @@ async def _process(
         stack.callback(telemetry.shutdown)
         log = open_log(settings.log, clock=clock, client_id=f"pumice-{name}")
         stack.push_async_callback(log.close)
-        await log.start()
-        await log.create_topics(SPECS)
+
+        async def start_log() -> None:
+            await log.start()
+            await log.create_topics(SPECS)
+
         parts: dict[str, Any] = {"clock": clock, "log": log, "ids": new_id, "telemetry": telemetry}
+        if needs_log:
+            await start_log()
+        else:
+            parts["start_log"] = start_log
         if needs_cluster:
             parts["cluster"] = connect(settings.kubeconfig, clock=clock, context=settings.context)
             stack.push_async_callback(parts["cluster"].close)

@@ -166,6 +166,7 @@ def _response(hook: JSON, answer: HookAnswer, call: Call) -> JSON:
         code if code >= HTTPStatus.BAD_REQUEST else 403,
         reason or ("Forbidden" if not code else ""),
         words,
+        status.get("details"),
     )
 
 

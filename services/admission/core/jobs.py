@@ -7,6 +7,7 @@ of a kind, all are reported here.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from services.admission.core.changes import differences
 from services.admission.core.formats import dns_subdomain, qualified_name
@@ -17,6 +18,8 @@ from services.admission.core.view import QueueView
 from services.admission.core.violations import Violation, did_you_mean, listing
 from shared.api.batch import Job, JobSpec, VolumeSpec
 from shared.api.names import ROOT_QUEUE
+
+_QUEUE: Final = "spec.queue"
 
 
 def validate_job(job: Job, view: QueueView, old: Job | None = None) -> list[Violation]:
@@ -83,23 +86,28 @@ def _volumes(volumes: list[VolumeSpec]) -> Iterator[Violation]:
             yield Violation("invalid", f"{at}.volumeClaimName", f'"{name[:80]}" {problem}')
 
 
-def queue_rules(name: str, view: QueueView) -> Iterator[Violation]:
-    """Jobs go to a queue that exists, is open and has no queues below it."""
-    path = "spec.queue"
+def open_queue_rules(name: str, view: QueueView) -> Iterator[Violation]:
+    """Work goes to a queue that exists and is open."""
     queue = view.queue(name)
     if queue is None:
         advice = did_you_mean(name, _queues_for_jobs(view)) or f": {_use_another(view)}"
-        yield Violation("queue-not-found", path, f'there is no queue "{name[:80]}"{advice}')
-        return
-    if queue.state != "Open":
+        yield Violation("queue-not-found", _QUEUE, f'there is no queue "{name[:80]}"{advice}')
+    elif queue.state != "Open":
         advice = f"open it (vcctl queue operate -n {name} -a open), or {_use_another(view)}"
-        yield Violation("queue-not-open", path, f'queue "{name}" is {queue.state.lower()}: {advice}')
+        yield Violation("queue-not-open", _QUEUE, f'queue "{name}" is {queue.state.lower()}: {advice}')
+
+
+def queue_rules(name: str, view: QueueView) -> Iterator[Violation]:
+    """Jobs go to a queue that exists, is open and has no queues below it."""
+    yield from open_queue_rules(name, view)
+    if view.queue(name) is None:
+        return
     if name == ROOT_QUEUE:
-        yield Violation("queue-is-root", path, f"the root queue takes no jobs: {_use_another(view)}")
+        yield Violation("queue-is-root", _QUEUE, f"the root queue takes no jobs: {_use_another(view)}")
     elif children := view.children(name):
         below = listing(child.name for child in children)
         message = f'queue "{name}" has queues below it and takes no jobs itself: use one of {below}'
-        yield Violation("queue-not-leaf", path, message)
+        yield Violation("queue-not-leaf", _QUEUE, message)
 
 
 def _queues_for_jobs(view: QueueView) -> list[str]:
@@ -113,6 +121,8 @@ def _use_another(view: QueueView) -> str:
 
 
 def _update(old: Job, new: Job) -> Iterator[Violation]:
+    if not any(differences(old.spec, new.spec, "spec")):
+        return  # labels, annotations, finalizers: those who clean up must never be stopped
     yield from at_least(new.spec.min_available, "spec.minAvailable", 0)
     yield from topology_rules(new.spec.network_topology, "spec.networkTopology")
     for index, task in enumerate(new.spec.tasks):

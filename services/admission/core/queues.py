@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from services.admission.core.changes import differences
@@ -17,6 +17,7 @@ from shared.api.quantity import Quantity
 from shared.api.scheduling import Queue, QueueSpec
 
 _STATES: Final = frozenset({"Open", "Closed"})
+_PODS: Final = "pods"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +148,18 @@ def _root_is_fixed(old: Queue, new: Queue) -> Iterator[Violation]:
         yield Violation(
             "root-queue-protected", path, "the root queue's shares follow the cluster and may not be set"
         )
+
+
+def queue_info(queue: Queue) -> QueueInfo:
+    """Return what rules look at of a queue that exists; an amount that cannot be read counts as absent."""
+    shares, _ = _shares(queue.spec)
+    allocated, _ = amounts(queue.status.allocated, "status.allocated")
+    return replace(
+        _info(queue, shares),
+        state=queue.status.state or "Open",
+        allocated_pods=base_units(_PODS, allocated.get(_PODS, Quantity(0))),
+        hierarchy=queue.metadata.annotations.get(HIERARCHY, ""),
+    )
 
 
 def _info(queue: Queue, shares: Mapping[str, Mapping[str, Quantity]]) -> QueueInfo:

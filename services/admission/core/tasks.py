@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from services.admission.core.formats import dns_label, qualified_name
+from services.admission.core.graphs import cycle
 from services.admission.core.plugins import SVC
 from services.admission.core.podtemplate import validate_template
 from services.admission.core.policies import policy_rules
@@ -13,6 +14,7 @@ from shared.api.batch import Job, NetworkTopologySpec, TaskSpec, TopologyPolicy
 from shared.api.names import pod_name
 from shared.api.pods import PodSpec
 from shared.api.quantity import Quantity, QuantityError
+from shared.api.scheduling import NetworkTopologySpec as GroupTopology
 
 _POLICIES = frozenset(str(policy) for policy in TopologyPolicy)
 
@@ -57,7 +59,7 @@ def at_least(number: int | None, path: str, low: int) -> Iterator[Violation]:
         yield Violation("out-of-range", path, f"{number} must be at least {low}")
 
 
-def topology_rules(topology: NetworkTopologySpec | None, path: str) -> Iterator[Violation]:
+def topology_rules(topology: NetworkTopologySpec | GroupTopology | None, path: str) -> Iterator[Violation]:
     """The two ways to name the highest tier exclude each other."""
     if topology is None:
         return
@@ -142,26 +144,7 @@ def _dependencies(job: Job) -> Iterator[Violation]:
                 message = f'the job has no task "{name[:80]}"{did_you_mean(name, graph)}'
                 at = f"spec.tasks[{index}].dependsOn.name[{position}]"
                 yield Violation("unknown-dependency", at, message)
-    if cycle := _cycle(graph):
-        index = next(i for i, task in enumerate(job.spec.tasks) if task.name == cycle[0])
-        message = f"tasks wait for each other: {' → '.join([*cycle, cycle[0]])}"
+    if circle := cycle(graph):
+        index = next(i for i, task in enumerate(job.spec.tasks) if task.name == circle[0])
+        message = f"tasks wait for each other: {' → '.join([*circle, circle[0]])}"
         yield Violation("cyclic-dependency", f"spec.tasks[{index}].dependsOn", message)
-
-
-def _cycle(graph: dict[str, list[str]]) -> list[str]:
-    """Return tasks that wait for each other in a circle, or nothing."""
-    open_names = dict(graph)
-    while True:
-        free = [name for name, needs in open_names.items() if not any(need in open_names for need in needs)]
-        if not free:
-            break
-        for name in free:
-            del open_names[name]
-    walk: list[str] = []
-    while open_names:
-        needs = open_names[walk[-1]] if walk else open_names
-        name = next(need for need in needs if need in open_names)
-        if name in walk:
-            return walk[walk.index(name) :]
-        walk.append(name)
-    return []
