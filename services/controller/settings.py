@@ -22,6 +22,12 @@ class ControllerSettings(CommonSettings):
     decisions_in_flight: int = Field(
         256, ge=1, description="Decisions read ahead; each waits for its gang's turn."
     )
+    max_requeues: int = Field(
+        15,
+        ge=-1,
+        description="Refusals by the API server in a row (not outages, and not a quota that is used up) after"
+        " which a job is ended by TerminateJob, as Volcano's --max-requeue-num; -1: never.",
+    )
     status_delay_seconds: float = Field(
         0.3,
         ge=0,

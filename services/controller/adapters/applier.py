@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from services.controller.adapters.hands import Hands, together
+from services.controller.adapters.memory import Memory
 from services.controller.adapters.plain_applier import PlainApplier
 from services.controller.adapters.views import job_key
 from services.controller.core.apply import (
@@ -259,7 +260,9 @@ class Applier:
         if memory is not None and result.outcome is not DecisionOutcome.REFUSED:
             memory.decision = decision.decision
             memory.decided_generation = decision.gang.generation
+            memory.decided_at = decision.decided_at
             memory.report = memory.next_report = None
+            self._count_refusals(memory, result)
         self._hands.trail.applied(wanted, memory, result, message.envelope.time)
         if result.outcome is not DecisionOutcome.APPLIED:
             self._hands.telemetry.log.info(
@@ -267,6 +270,15 @@ class Applier:
                 result.message or result.outcome,
                 extra={"job": key, "decision": decision.decision, "outcome": result.outcome.value},
             )
+
+    def _count_refusals(self, memory: Memory, result: DecisionApplied) -> None:
+        """Pods that the API server refuses again and again end their job."""
+        refused = next((one.message for one in result.failures if one.code == "refused"), None)
+        if refused is None:
+            memory.worked("decisions")
+        else:
+            now, limit = self._hands.clock.monotonic(), self._hands.settings.max_requeues
+            memory.refused("decisions", refused, now=now, limit=limit)
 
 
 @dataclass(frozen=True, slots=True)

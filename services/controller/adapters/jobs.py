@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Final
 
 from services.controller.adapters.carrying import Carrier
 from services.controller.adapters.dependents import Dependents, concerns_jobs
@@ -15,17 +16,21 @@ from services.controller.core import checks
 from services.controller.core.dependents import KINDS
 from services.controller.core.jobs import part_bound
 from services.controller.core.lifecycle import FINAL
-from services.controller.core.model import PodView, Wanted, owner_job, read_pod
+from services.controller.core.model import GroupView, PodView, Wanted, owner_job, read_pod
 from services.controller.core.plans import Note, World
 from services.controller.core.policies import Order
 from services.controller.core.status import Status
 from shared.api import names
 from shared.api import resources as r
 from shared.api.batch import JobReason
+from shared.api.scheduling import PodGroupPhase
+from shared.errors import Refused
 from shared.events.contracts import GangReport, PodState
 from shared.keyed import KeyedQueue
 from shared.kube.port import JSON, Resource
 from shared.telemetry.spans import job_trace
+
+_PLACED: Final = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED})
 
 
 class JobController:
@@ -117,7 +122,8 @@ class JobController:
 
     async def _handle(self, key: str) -> None:
         async with self._hands.locks(key):
-            await self._sync(key, None)
+            memory = self._hands.memories.get(key)
+            await self._sync(key, None if memory is None else memory.ultimatum)
 
     async def _sync(self, key: str, order: Order | None) -> None:
         hands = self._hands
@@ -138,6 +144,9 @@ class JobController:
         world = self._world(key, wanted, entry.status, memory, order)
         world = replace(world, lost=tuple(lost.values()))
         await self._carrier.carry_out(key, entry.raw, world, memory)
+        memory.worked("requests")
+        if order is memory.ultimatum:
+            memory.ultimatum = None
         for uid in lost:
             memory.lost.pop(uid, None)
 
@@ -170,7 +179,7 @@ class JobController:
         if problem is not None:
             self._blocked.add(key)
         memory.ended = status.phase in FINAL
-        self._show_report(key, wanted, memory)
+        self._show_report(key, wanted, memory, group)
         decided_here = memory.decided_generation == status.generation
         world = World(
             wanted=wanted,
@@ -193,14 +202,18 @@ class JobController:
     def take_report(self, key: str, wanted: Wanted, report: GangReport) -> None:
         """Note why a gang waits; a report whose gang was placed meanwhile is late."""
         memory = self._hands.memories.of(key, wanted.uid)
-        if memory.decided_generation != report.gang.generation:
+        other = memory.decided_generation != report.gang.generation
+        if other or memory.decided_at is None or report.at > memory.decided_at:
             memory.next_report = report
             self.touch(key)
 
-    def _show_report(self, key: str, wanted: Wanted, memory: Memory) -> None:
-        """Show the newest report: at once when the reason is another, else now and then (numbers change)."""
+    def _show_report(self, key: str, wanted: Wanted, memory: Memory, group: GroupView | None) -> None:
+        """Show the newest report: at once when the reason is another, else now and then (numbers change).
+
+        Of a gang that runs it is kept for the case that it loses members.
+        """
         report = memory.next_report
-        if report is None:
+        if report is None or group is None or group.phase in _PLACED:
             return
         now = self._hands.clock.monotonic()
         is_news = memory.report is None or memory.report.reason.code != report.reason.code
@@ -212,6 +225,7 @@ class JobController:
         if is_news:
             text = f"PodGroup {wanted.podgroup} unschedulable: {report.reason.message}"
             self._hands.recorder.note(wanted, Note(JobReason.POD_GROUP_PENDING, text, warning=True))
+            self._hands.recorder.tell(group.raw, "Unschedulable", report.reason.message, warning=True)
 
     def _is_overdue(self, key: str, world: World, memory: Memory) -> bool:
         """Whether a part of the gang holds room, and no decision has come for too long."""
@@ -227,6 +241,10 @@ class JobController:
         return left <= 0
 
     def _retried(self, key: str, error: Exception, failures: int) -> None:
+        memory = self._hands.memories.get(key)
+        if memory is not None and isinstance(error, Refused):
+            limit = self._hands.settings.max_requeues
+            memory.refused("requests", str(error), now=self._hands.clock.monotonic(), limit=limit)
         level = self._hands.telemetry.log.warning if failures in (3, 30) else self._hands.telemetry.log.debug
         level("a job is looked at again: %s", error, extra={"job": key, "tries": failures})
 

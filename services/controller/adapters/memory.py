@@ -7,9 +7,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
+from services.controller.core.commands import is_final_refusal, ultimatum
 from services.controller.core.model import PodView, Wanted
+from services.controller.core.policies import Order
 from shared.events.contracts import Gang, GangReport
+
+_FIRST_PAUSE: Final = 0.01
+_LONGEST_PAUSE: Final = 10.0
+"""Shorter than the pauses between tries: a look in between is no try."""
+
+
+@dataclass(slots=True)
+class Refusals:
+    """How often in a row the API server has said no to the same."""
+
+    count: int = 0
+    due: float = 0.0
+
+    def add(self, now: float) -> int:
+        """Count one more, unless it comes too soon after the last one, and return the count."""
+        if now >= self.due:
+            self.count += 1
+            self.due = now + min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(self.count, 16))
+        return self.count
 
 
 @dataclass(slots=True)
@@ -34,6 +56,8 @@ class Memory:
     decision: str = ""
     decided_generation: int | None = None
     """The generation that ``decision`` was about."""
+    decided_at: datetime | None = None
+    """When it was decided: reports of before are late."""
     announced: Gang | None = None
     announced_unplaced: frozenset[str] = frozenset()
     status_due: float | None = None
@@ -47,6 +71,21 @@ class Memory:
     admitted_at: datetime | None = None
     times: dict[str, datetime] = field(default_factory=dict[str, datetime])
     """When a phase was entered last, exactly."""
+    refusals: dict[str, Refusals] = field(default_factory=dict[str, Refusals])
+    """What the API server refuses: ``requests`` about its objects, ``decisions`` that would bind its pods."""
+    ultimatum: Order | None = None
+    """What is to be done because too much was refused."""
+
+    def refused(self, what: str, message: str, *, now: float, limit: int) -> None:
+        """Count a refusal; too many in a row end the job."""
+        if limit >= 0 and is_final_refusal(message):
+            tries = self.refusals.setdefault(what, Refusals()).add(now)
+            if tries >= limit:
+                self.ultimatum = ultimatum(tries, message)
+
+    def worked(self, what: str) -> None:
+        """Count refusals anew."""
+        self.refusals.pop(what, None)
 
 
 class Memories:
@@ -61,6 +100,10 @@ class Memories:
         if memory is None or memory.uid != uid:
             memory = self._by_key[key] = Memory(uid)
         return memory
+
+    def get(self, key: str) -> Memory | None:
+        """Return what is remembered of a job."""
+        return self._by_key.get(key)
 
     def forget(self, key: str) -> Memory | None:
         """Drop and return what is remembered of a job that is gone."""

@@ -32,6 +32,16 @@ def order_of(command: CommandJob, command_id: str) -> Order:
     )
 
 
+def ultimatum(tries: int, error: str) -> Order:
+    """Return the order that ends a job about which the API server has said no too often."""
+    return Order(Trigger.TERMINATE_JOB, "RetryLimitReached", f"refused {tries} times in a row: {error}")
+
+
+def is_final_refusal(message: str) -> bool:
+    """Say whether trying again makes no difference; a used-up quota may be free again any moment."""
+    return "exceeded quota" not in message
+
+
 def scaled(wanted: Wanted, replicas: Mapping[str, int]) -> list[JSON]:
     """Return the JSON patch that gives tasks other numbers of replicas; empty when nothing changes.
 

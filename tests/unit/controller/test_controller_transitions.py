@@ -100,9 +100,7 @@ def test_scaled_down_to_nothing_a_running_job_stays_as_it_is():
 )
 def test_how_a_running_job_ends(spec, phases, after):
     one = wanted(**spec)
-    members = [
-        pod(m.name.removeprefix("train-"), p, retry=0) for m, p in zip(pods(one), phases, strict=True)
-    ]
+    members = [pod(m.name.removeprefix("train-"), p, retry=0) for m, p in zip(pods(one), phases, strict=True)]
     assert plan(world(one, members), NOW).status.phase == after
 
 
