@@ -108,6 +108,7 @@ def _summary(job: Incarnation) -> dict[str, Any]:
             "min_available": state.min_available,
             "requests": state.requests,
             "retry_count": state.retry_count,
+            "urls": {} if job.deleted else state.urls,
             "submission": state.submission or values.get("submission"),
             "submitted_by": state.submitted_by or values.get("submitted_by", ""),
             "created_at": state.created_at,

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
@@ -14,14 +13,12 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.alias_generators import to_camel
 
 from services.gateway.core.mounts import Mount
+from shared.api import names
+from shared.api.expose import Exposed, parse
 from shared.api.quantity import Quantity, QuantityError
 from shared.events.contracts import Violation
 
-EXPOSE: Final = "pumice.dev/expose"
-"""Annotation: which ports of the first pod users reach, as ``name:port`` joined by commas."""
 GPU: Final = "nvidia.com/gpu"
-_PORT: Final = re.compile(r"(?:(?P<name>[a-z](?:[a-z0-9-]{0,13}[a-z0-9])?):)?(?P<port>[0-9]{1,5})")
-_LAST_PORT: Final = 65535
 
 Scalar = str | bool | int | float
 Amount = Annotated[str | int | float, Field(examples=["500m", "64Gi", 2])]
@@ -96,9 +93,9 @@ class ShortJob(Resourced):
     priority: str = ""
     """Name of a priority class."""
     mounts: list[Mount] = []
-    """Claims, config maps, secrets: ``claim:/path``, ``configmap/name:/path[:ro]`` or objects."""
+    """What is mounted: ``claim:/path``, ``new/100Gi:/path``, ``configmap/name:/path[:ro]`` … or objects."""
     expose: list[str | int] = []
-    """Ports of the first pod that users reach, as ``name:port`` or just the port."""
+    """Ports that users reach, as ``name:port`` or just the port, of the first pod or ``name:port@task``."""
     labels: dict[str, str] = {}
     """Labels of the job and its pods."""
     annotations: dict[str, str] = {}
@@ -119,10 +116,7 @@ class ShortJob(Resourced):
     @field_validator("expose")
     @classmethod
     def _ports(cls, value: list[str | int]) -> list[str | int]:
-        for one in value:
-            match = _PORT.fullmatch(str(one))
-            if match is None or not 0 < int(match["port"]) <= _LAST_PORT:
-                raise ValueError(f"{one!r} is no port: write name:port, such as jupyter:8888")
+        parse(",".join(map(str, value)))
         return value
 
 
@@ -154,6 +148,9 @@ def expand(short: ShortJob) -> dict[str, Any]:
     plugins = several | short.plugins
     if plugins:
         spec["plugins"] = plugins
+    claims = [mount.claim_to_make(shared=pods > 1) for mount in short.mounts if mount.size is not None]
+    if claims:
+        spec["volumes"] = claims
     if short.priority:
         spec["priorityClassName"] = short.priority
     if short.retries:
@@ -171,7 +168,7 @@ def expand(short: ShortJob) -> dict[str, Any]:
 def _metadata(short: ShortJob) -> dict[str, Any]:
     annotations = dict(short.annotations)
     if short.expose:
-        annotations[EXPOSE] = ",".join(f"{name}:{port}" for name, port in _exposed(short))
+        annotations[names.EXPOSE] = ",".join(map(str, _exposed(short)))
     metadata: dict[str, Any] = {"namespace": short.namespace}
     if short.name:
         metadata["name"] = short.name
@@ -204,19 +201,16 @@ def _tasks(short: ShortJob) -> list[dict[str, Any]]:
         tasks.append(task)
     if short.workers:
         tasks.append(_task("worker", short.workers, short, Master()))
-    if short.expose:
-        container = tasks[0]["template"]["spec"]["containers"][0]
-        container["ports"] = [{"name": name, "containerPort": port} for name, port in _exposed(short)]
+    for task in tasks:
+        ports = [one for one in _exposed(short) if (one.task or tasks[0]["name"]) == task["name"]]
+        if ports:
+            container = task["template"]["spec"]["containers"][0]
+            container["ports"] = [{"name": one.name, "containerPort": one.port} for one in ports]
     return tasks
 
 
-def _exposed(short: ShortJob) -> list[tuple[str, int]]:
-    ports: list[tuple[str, int]] = []
-    for one in short.expose:
-        match = _PORT.fullmatch(str(one))
-        if match is not None:
-            ports.append((match["name"] or f"port-{match['port']}", int(match["port"])))
-    return ports
+def _exposed(short: ShortJob) -> tuple[Exposed, ...]:
+    return parse(",".join(map(str, short.expose)))
 
 
 def _task(name: str, replicas: int, short: ShortJob, own: Master) -> dict[str, Any]:
@@ -233,9 +227,10 @@ def _task(name: str, replicas: int, short: ShortJob, own: Master) -> dict[str, A
     if resources := _resources(short, own):
         container["resources"] = resources
     pod: dict[str, Any] = {"restartPolicy": "Never", "containers": [container]}
-    if short.mounts:
-        pod["volumes"] = [mount.volume(number) for number, mount in enumerate(short.mounts)]
-        container["volumeMounts"] = [mount.volume_mount(number) for number, mount in enumerate(short.mounts)]
+    numbered = [(number, mount) for number, mount in enumerate(short.mounts) if mount.size is None]
+    if numbered:
+        pod["volumes"] = [mount.volume(number) for number, mount in numbered]
+        container["volumeMounts"] = [mount.volume_mount(number) for number, mount in numbered]
     if short.service_account:
         pod["serviceAccountName"] = short.service_account
     if short.node_selector:

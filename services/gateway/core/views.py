@@ -73,6 +73,8 @@ class JobSummary(View):
     position: int | None = None
     reason: str = ""
     message: str = ""
+    urls: dict[str, str] = {}
+    """Where its exposed ports are reached, by name."""
     submission: str | None = None
     submitted_by: str = ""
     submitted_at: datetime | None = None
@@ -214,6 +216,15 @@ class QueueList(View):
     """All queues, by name."""
 
     items: tuple[QueueView, ...]
+
+
+class QueueCommandAccepted(View):
+    """A command to a queue that the log has; ``state`` is the queue's as it is known now."""
+
+    id: str
+    name: str
+    action: str
+    state: str
 
 
 class NodeView(View):

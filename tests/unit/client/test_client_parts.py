@@ -16,7 +16,7 @@ from pumice.manifest import body_of, documents
 from pumice.models import Change, JobEvent, JobView, Span
 from pumice.render import progress, timeline, timeline_lines, waterfall
 from pumice.render.live import picture
-from pumice.render.text import age, amount, amounts, duration, explanation
+from pumice.render.text import age, amount, amounts, description, duration, explanation
 from pumice.render.waterfalls import bar
 from pumice.sse import Parser, ServerEvent
 
@@ -247,3 +247,10 @@ def test_a_timeline_says_what_happened_and_how_long_it_took():
     console = terminal()
     console.print(timeline(events))
     assert "2 bindings" in console.export_text()
+
+
+def test_a_description_shows_where_exposed_ports_are_reached() -> None:
+    job = JobView(name="note", urls={"jupyter": "https://jupyter.example.org"})
+    lines = description(job, datetime(2026, 1, 1, tzinfo=UTC))
+    assert lines[lines.index("URLs:") + 1] == "  jupyter  https://jupyter.example.org"
+    assert "URLs:" not in description(JobView(name="plain"), datetime(2026, 1, 1, tzinfo=UTC))

@@ -82,6 +82,48 @@ def test_exposed_ports_are_an_annotation_and_ports_of_the_first_pod() -> None:
     assert "ports" not in second
 
 
+def test_a_port_may_be_another_tasks() -> None:
+    made = job(MAIN | {"expose": ["jupyter:8888", "tb:6006@worker"]})
+    assert made["metadata"]["annotations"] == {"pumice.dev/expose": "jupyter:8888,tb:6006@worker"}
+    first, second = (task["template"]["spec"]["containers"][0] for task in made["spec"]["tasks"])
+    assert [one["name"] for one in first["ports"]] == ["jupyter"]
+    assert second["ports"] == [{"name": "tb", "containerPort": 6006}]
+
+
+@pytest.mark.parametrize(
+    ("mount", "workers", "claim"),
+    [
+        (
+            "new/100Gi:/scratch",
+            2,
+            {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "100Gi"}}},
+        ),
+        (
+            {"size": "1Gi", "path": "/scratch", "storageClass": "fast"},
+            1,
+            {
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}},
+                "storageClassName": "fast",
+            },
+        ),
+    ],
+)
+def test_a_claim_to_be_made_is_a_volume_of_the_job(mount: object, workers: int, claim: dict) -> None:
+    spec = job({"name": "a", "image": "x", "workers": workers, "mounts": [mount, "data:/data"]})["spec"]
+    assert spec["volumes"] == [{"mountPath": "/scratch", "volumeClaim": claim}]
+    pod = spec["tasks"][0]["template"]["spec"]
+    assert [volume["name"] for volume in pod["volumes"]] == ["mount-1"]
+
+
+def test_a_hosts_path_is_asked_for_and_left_to_admission() -> None:
+    pod = job({"name": "a", "image": "x", "mounts": ["host:/srv/data:/data:ro"]})["spec"]["tasks"][0][
+        "template"
+    ]
+    assert pod["spec"]["volumes"] == [{"name": "mount-0", "hostPath": {"path": "/srv/data"}}]
+    assert pod["spec"]["containers"][0]["volumeMounts"][0]["readOnly"] is True
+
+
 def test_all_pods_are_the_minimum_unless_one_is_given() -> None:
     assert job({"name": "a", "image": "x", "workers": 5})["spec"]["minAvailable"] == 5
 
@@ -124,6 +166,14 @@ def test_without_retries_a_failed_pod_ends_the_job() -> None:
         ({"name": "a", "image": "x", "mounts": [{"path": "/x"}]}, "mounts[0]", "value-error"),
         ({"name": "a", "image": "x", "expose": ["Jupyter:8888"]}, "expose", "value-error"),
         ({"name": "a", "image": "x", "expose": [70000]}, "expose", "value-error"),
+        ({"name": "a", "image": "x", "expose": ["a:1", "a:2"]}, "expose", "value-error"),
+        ({"name": "a", "image": "x", "mounts": ["new/much:/x"]}, "mounts[0]", "value-error"),
+        ({"name": "a", "image": "x", "mounts": ["new/1Gi:/x:ro"]}, "mounts[0]", "value-error"),
+        (
+            {"name": "a", "image": "x", "mounts": [{"claim": "c", "path": "/x", "storageClass": "fast"}]},
+            "mounts[0]",
+            "value-error",
+        ),
     ],
 )
 def test_a_mistake_in_the_short_form_is_told_at_its_field(body: dict, path: str, code: str) -> None:

@@ -157,6 +157,18 @@ def test_a_running_job_shows_its_pods_and_nodes(folded) -> None:
     assert view.waiting is None
 
 
+def test_an_exposed_job_shows_its_urls_as_long_as_it_is_there(folded) -> None:
+    story, urls = Story(), {"jupyter": "https://jupyter.example.org"}
+    story.submitted()
+    story.admitted()
+    story.state("Running", 1, urls=urls)
+    model = folded(story.said)
+    assert detail(current(model, model.jobs["default", "train"]), model).urls == urls
+    story.gone(2)
+    model = folded(story.said)
+    assert detail(current(model, model.jobs["default", "train"]), model).urls == {}
+
+
 def test_a_finished_job_still_shows_where_its_pods_were(folded) -> None:
     model = folded(Story().finished().said)
     view = detail(current(model, model.jobs["default", "train"]), model)

@@ -61,9 +61,9 @@ class Job(Worker):
     priority: str | None = None
     """Name of a priority class."""
     mounts: list[str | dict[str, Any]] = []
-    """``claim:/path``, ``configmap/name:/path``, ``secret/name:/path``, with ``:ro`` for read-only."""
+    """``claim:/path``, ``new/100Gi:/path``, ``configmap/name:/path[:ro]`` and the like, or objects."""
     expose: list[str | int] = []
-    """Ports of the first pod that users reach: ``name:port`` or the port."""
+    """Ports that users reach: ``name:port`` or the port, of the first pod or ``name:port@task``."""
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     plugins: dict[str, list[str]] = {}

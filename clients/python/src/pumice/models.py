@@ -130,6 +130,8 @@ class JobView(Model):
     priority_class: str = ""
     position: int | None = None
     """Its place in the queue while it waits; 1 is the head."""
+    urls: dict[str, str] = Field(default_factory=dict)
+    """Where its exposed ports are reached, by name."""
     submission: str | None = None
     submitted_by: str = ""
     deleting: bool = False
@@ -176,6 +178,15 @@ class Commanded(Model):
     phase: str = ""
     """The job's phase when the answer was given; ``Deleted`` when it is gone."""
     done: bool = False
+
+
+class QueueCommanded(Model):
+    """A command to a queue that the server has taken; ``state`` is the queue's when it was."""
+
+    id: str = ""
+    name: str = ""
+    action: str = ""
+    state: str = ""
 
 
 class JobEvent(Model):

@@ -49,6 +49,7 @@ Timeout = Annotated[
 ]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The job's name, or NAMESPACE/NAME.")]
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of jobs, or NAMESPACE/NAME.")]
+QueueName = Annotated[str, typer.Argument(metavar="NAME", help="The queue's name.")]
 JobName = Annotated[
     str | None, typer.Option("--name", metavar="NAME", help="Name of a job in the short form.")
 ]
@@ -79,11 +80,14 @@ Env = Annotated[list[str] | None, typer.Option("--env", metavar="NAME=VALUE", he
 Mounts = Annotated[
     list[str] | None,
     typer.Option(
-        "--mount", metavar="WHAT:PATH", help="claim:/path, configmap/name:/path, secret/name:/path[:ro]."
+        "--mount",
+        metavar="WHAT:PATH",
+        help="claim:/path, new/SIZE:/path, configmap/name:/path, secret/name:/path[:ro]; repeatable.",
     ),
 ]
 Expose = Annotated[
-    list[str] | None, typer.Option("--expose", metavar="[NAME:]PORT", help="A port to reach; repeatable.")
+    list[str] | None,
+    typer.Option("--expose", metavar="[NAME:]PORT[@TASK]", help="A port to reach; repeatable."),
 ]
 Command = Annotated[list[str] | None, typer.Argument(metavar="[-- COMMAND...]", help="What each pod runs.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Return when it is done.")]

@@ -145,6 +145,8 @@ def description(job: JobView, now: datetime) -> list[str]:
         ("Finished", stamp(job.finished_at)),
     )
     lines = [f"{title + ':':<12} {value}" for title, value in fields]
+    if job.urls:
+        lines += ["URLs:", *(f"  {name}  {url}" for name, url in job.urls.items())]
     if job.place:
         lines += ["Place:", *(f"  {one.pod}  {one.node or '-'}  {one.phase or '-'}" for one in job.place)]
     if job.timeline:
