@@ -18,7 +18,7 @@ from services.gateway.settings import GatewaySettings
 from shared.clock import SystemClock
 from shared.events import topics
 from shared.events.codec import decode, encode
-from shared.events.contracts import CommandJob, JobSubmitted, PodState
+from shared.events.contracts import CommandJob, CommandQueue, JobSubmitted, PodState
 from shared.log.memory import MemoryLog
 from shared.log.port import Record
 from shared.telemetry.spans import job_trace
@@ -331,6 +331,36 @@ async def test_commands_are_written_to_the_log_for_the_very_job(world: World) ->
     assert [(command.action.value, command.uid) for command in found if isinstance(command, CommandJob)] == [
         ("suspend", "u-1"),
         ("delete", "u-1"),
+    ]
+
+
+async def test_commands_to_queues_are_written_to_the_log_unless_they_make_no_sense(world: World) -> None:
+    await world.say(
+        queue("root"),
+        queue("team", state="Closed", parent="root"),
+        queue("child", state="Closed", parent="team"),
+    )
+    async with world.running() as http:
+        opened = await http.post("/v1/queues/team:open")
+        closed = await http.post("/v1/queues/team:close")
+        refused = [
+            await http.post(f"/v1/queues/{path}") for path in ("root:close", "child:open", "missing:close")
+        ]
+    assert (opened.status_code, closed.status_code) == (202, 202)
+    assert (opened.json()["name"], opened.json()["action"], opened.json()["state"]) == (
+        "team",
+        "open",
+        "Closed",
+    )
+    assert [(one.status_code, one.json()["code"]) for one in refused] == [
+        (409, "impossible"),
+        (409, "impossible"),
+        (404, "not-found"),
+    ]
+    found = [envelope.data for envelope in await world.published(topics.QUEUE_COMMANDS)]
+    assert [(one.name, one.action.value) for one in found if isinstance(one, CommandQueue)] == [
+        ("team", "open"),
+        ("team", "close"),
     ]
 
 

@@ -187,7 +187,7 @@ class _Moving:
             return "Close queue failed: the root queue holds all others and cannot be closed"
         if command is QueueTrigger.OPEN and parent is not None and parent.state in _SHUT:
             return (
-                f"Open queue failed: the queue above {name}, {parent.name}, is {parent.state.lower()}:"
+                f"Open queue failed: the queue above {name}, {parent.name}, is {str(parent.state).lower()}:"
                 " open that one first"
             )
         return ""

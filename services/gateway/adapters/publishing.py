@@ -11,7 +11,7 @@ from services.gateway.core.submission import SOURCE, Prepared
 from shared.errors import Conflict, TooLarge, Unavailable
 from shared.events import topics
 from shared.events.codec import encode
-from shared.events.contracts import CommandJob
+from shared.events.contracts import CommandJob, CommandQueue
 from shared.events.envelope import Envelope
 from shared.log.port import EventLog, Record
 
@@ -62,6 +62,12 @@ class Publisher:
         )
         await self._append(encode(topics.JOB_COMMANDS, topics.job_key(*key), envelope))
         self._metrics.commands.labels(command.action.value).inc()
+
+    async def queue_command(self, id: str, now: datetime, command: CommandQueue) -> None:  # noqa: A002
+        """Append a command to a queue. Raises Unavailable."""
+        envelope = Envelope(id=id, source=SOURCE, time=now, data=command, subject=command.name)
+        await self._append(encode(topics.QUEUE_COMMANDS, command.name.encode(), envelope))
+        self._metrics.commands.labels(f"{command.action.value}-queue").inc()
 
     async def _append(self, record: Record) -> None:
         try:

@@ -104,7 +104,7 @@ class Handler(BaseHTTPRequestHandler):
         self.lost = fault == "drop-after"
         self._route(method, [unquote(part) for part in parts.path.strip("/").split("/")])
 
-    def _route(self, method: str, path: list[str]) -> None:
+    def _route(self, method: str, path: list[str]) -> None:  # noqa: C901, PLR0912 - a case for each path
         match method, path:
             case "POST", ["v1", "jobs"]:
                 self._submit()
@@ -112,6 +112,13 @@ class Handler(BaseHTTPRequestHandler):
                 self._list()
             case "GET", ["v1", ("queues" | "nodes") as kind]:
                 self._answer(200, {"items": getattr(self.gateway, kind)})
+            case "POST", ["v1", "queues", command]:
+                name, _, verb = command.partition(":")
+                self.gateway.commands.append((verb, "", name))
+                if any(queue["name"] == name for queue in self.gateway.queues):
+                    self._answer(202, {"id": "c1", "name": name, "action": verb, "state": "Open"})
+                else:
+                    self._problem(404, f"there is no queue {name}")
             case "POST", ["v1", "jobs", namespace, command]:
                 name, _, verb = command.partition(":")
                 self._known(namespace, name) and self._command(namespace, name, verb)

@@ -346,6 +346,15 @@ def test_commands_take_many_names_and_go_on_after_one_that_is_not_there(pumice, 
     assert pumice(verb, "d", "--wait") == (0, f"job default/d: {done}\n", "")
 
 
+@pytest.mark.parametrize("verb", ["open", "close"])
+def test_a_queue_is_opened_and_closed_by_name(pumice, gateway, verb):
+    gateway.queues = [{"name": "team", "state": "Open", "weight": 1, "priority": 0, "reclaimable": True}]
+    assert pumice("queue", verb, "team") == (0, f"queue team: {verb} requested\n", "")
+    assert gateway.commands == [(verb, "", "team")]
+    code, _, err = pumice("queue", verb, "other")
+    assert (code, err) == (Exit.NOT_FOUND, "error: there is no queue other\n")
+
+
 def test_the_server_is_the_flag_then_the_environment_then_the_file(pumice, gateway, monkeypatch, tmp_path):
     file = tmp_path / "pumice.yaml"
     file.write_text(f"server: {gateway.url}\nnamespace: from-file\n")

@@ -298,6 +298,14 @@ def test_commands_reach_the_job_they_name(client, gateway):
     assert gateway.commands == [("suspend", "team", "train"), ("resume", "team", "train")]
 
 
+def test_queues_are_opened_and_closed(client, gateway):
+    gateway.queues = [{"name": "team", "state": "Open", "weight": 1, "priority": 0, "reclaimable": True}]
+    assert client("close_queue", "team").action == "close"
+    assert client("open_queue", "team").action == "open"
+    with pytest.raises(pumice.NotFound):
+        client("close_queue", "other")
+
+
 def test_a_command_that_is_waited_for_is_done_or_times_out(client, gateway):
     gateway.put("train", phase="Running")
     done = client("suspend", "train", wait=True)

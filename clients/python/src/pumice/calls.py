@@ -14,11 +14,12 @@ from urllib.parse import quote
 from pydantic import ValidationError
 
 from pumice.errors import ProtocolError
-from pumice.models import Commanded, JobView, Model, NodeView, QueueView, Trace
+from pumice.models import Commanded, JobView, Model, NodeView, QueueCommanded, QueueView, Trace
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Model)
 Command = Literal["suspend", "resume", "delete"]
+QueueCommand = Literal["open", "close"]
 PATIENCE = 10.0
 """Seconds that the answer of a request which waits on the server may come late."""
 State = Literal["admitted", "running", "finished"]
@@ -116,6 +117,12 @@ def trace(namespace: str, name: str) -> Call[Trace]:
 def queues() -> Call[tuple[QueueView, ...]]:
     """Read all queues."""
     return Call(Request("GET", "/v1/queues"), lambda answer: _many(QueueView, answer))
+
+
+def command_queue(name: str, verb: QueueCommand) -> Call[QueueCommanded]:
+    """Open or close a queue."""
+    request = Request("POST", f"/v1/queues/{quote(name, safe='')}:{verb}")
+    return Call(request, lambda answer: _one(QueueCommanded, answer))
 
 
 def nodes() -> Call[tuple[NodeView, ...]]:

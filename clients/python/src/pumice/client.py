@@ -14,7 +14,7 @@ import httpx
 from pumice import calls, config, flows
 from pumice.calls import Answer, Request, State
 from pumice.manifest import Job, body_of
-from pumice.models import Change, Commanded, JobEvent, JobView, NodeView, QueueView, Trace
+from pumice.models import Change, Commanded, JobEvent, JobView, NodeView, QueueCommanded, QueueView, Trace
 from pumice.retry import DEFAULT, Retry
 from pumice.steps import Emit, Flow, Host, Open, Read, Send, Sleep, TransportFailure
 
@@ -156,6 +156,14 @@ class Client:
     def queues(self) -> tuple[QueueView, ...]:
         """Return all queues."""
         return self._run(flows.call(calls.queues(), self._host))
+
+    def open_queue(self, name: str) -> QueueCommanded:
+        """Let a queue take jobs again. Raises NotFound, and Conflict while the queue above it is closed."""
+        return self._run(flows.call(calls.command_queue(name, "open"), self._host))
+
+    def close_queue(self, name: str) -> QueueCommanded:
+        """Let a queue take no new jobs; its running ones go on. Raises NotFound, Conflict."""
+        return self._run(flows.call(calls.command_queue(name, "close"), self._host))
 
     def nodes(self) -> tuple[NodeView, ...]:
         """Return all nodes."""

@@ -33,6 +33,7 @@ from pumice.cli.flags import (
     Output,
     Priority,
     Queue,
+    QueueName,
     Retries,
     Server,
     Timeout,
@@ -287,6 +288,28 @@ def delete(
 
     with reach(ctx, server, namespace) as place:
         commanding.command(place, "delete", names, wait=wait, timeout=timeout)
+
+
+queue_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Open and close queues.")
+app.add_typer(queue_app, name="queue")
+
+
+@queue_app.command("open")
+def open_queue(ctx: typer.Context, *, name: QueueName, server: Server = None) -> None:
+    """Let a queue take jobs again, and those below it that were closed with it."""
+    from pumice.cli import commanding
+
+    with reach(ctx, server, None) as place:
+        commanding.command_queue(place, "open", name)
+
+
+@queue_app.command("close")
+def close_queue(ctx: typer.Context, *, name: QueueName, server: Server = None) -> None:
+    """Let a queue and those below it take no new jobs; running ones go on."""
+    from pumice.cli import commanding
+
+    with reach(ctx, server, None) as place:
+        commanding.command_queue(place, "close", name)
 
 
 @app.command()

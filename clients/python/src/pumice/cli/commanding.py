@@ -1,4 +1,4 @@
-"""``suspend``, ``resume`` and ``delete``: the same for each name."""
+"""``suspend``, ``resume`` and ``delete``: the same for each name. ``open`` and ``close`` of a queue."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 import typer
 
-from pumice.calls import Command
+from pumice.calls import Command, QueueCommand
 from pumice.cli.exits import Exit, UsageError, code_of
 from pumice.cli.group import report
 from pumice.cli.place import Place, seconds
@@ -36,3 +36,10 @@ def command(place: Place, verb: Command, names: list[str], *, wait: bool, timeou
             place.lines([f"job {namespace}/{name}: {_DONE[verb] if wait else f'{verb} requested'}"])
     if code:
         raise typer.Exit(code)
+
+
+def command_queue(place: Place, verb: QueueCommand, name: str) -> None:
+    """Open or close a queue and say that it was asked."""
+    client = place.client
+    {"open": client.open_queue, "close": client.close_queue}[verb](name)
+    place.lines([f"queue {name}: {verb} requested"])
