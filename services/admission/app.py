@@ -85,6 +85,7 @@ def build(
         scheduler=settings.scheduler_name,
         max_retry=settings.default_max_retry,
         namespace=settings.default_namespace,
+        host_paths=settings.host_paths,
     )
     topic_part = _topic_part(settings, defaults, log, start_log, clock, health, telemetry)
     metrics = Metrics(telemetry.registry)

@@ -31,6 +31,11 @@ class AdmissionSettings(CommonSettings):
     default_namespace: str = Field(
         "default", min_length=1, description="Namespace of jobs that name none, as kubectl's."
     )
+    host_paths: tuple[str, ...] = Field(
+        (),
+        description="Paths of the nodes below which jobs may mount (hostPath), as a JSON list; none by"
+        ' default, as whoever writes to a node may own it. ["/"] allows all, as Volcano does.',
+    )
     queue_patience_seconds: float = Field(
         1.0,
         ge=0,

@@ -12,12 +12,14 @@ from shared.api.names import DEFAULT_MAX_RETRY, DEFAULT_QUEUE, DEFAULT_SCHEDULER
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What a job gets where it says nothing."""
+    """What a job gets where it says nothing, and what it may not have."""
 
     queue: str = DEFAULT_QUEUE
     scheduler: str = DEFAULT_SCHEDULER
     max_retry: int = DEFAULT_MAX_RETRY
     namespace: str = "default"
+    host_paths: tuple[str, ...] = ()
+    """Paths of nodes below which jobs may mount."""
 
 
 def apply_defaults(job: Job, settings: Defaults) -> Job:

@@ -13,11 +13,12 @@ from services.admission.core.changes import differences
 from services.admission.core.formats import dns_subdomain, qualified_name
 from services.admission.core.plugins import plugin_rules
 from services.admission.core.policies import duration_rule, policy_rules
+from services.admission.core.reach import expose_rules
 from services.admission.core.tasks import at_least, number_rules, task_rules, topology_rules
 from services.admission.core.view import QueueView
 from services.admission.core.violations import Violation, did_you_mean, listing
 from shared.api.batch import Job, JobSpec, VolumeSpec
-from shared.api.names import ROOT_QUEUE
+from shared.api.names import EXPOSE, ROOT_QUEUE
 
 _QUEUE: Final = "spec.queue"
 
@@ -41,6 +42,7 @@ def _create(job: Job, view: QueueView) -> Iterator[Violation]:
     yield from policy_rules(spec.policies, "spec.policies")
     yield from plugin_rules(job)
     yield from _volumes(spec.volumes)
+    yield from expose_rules(job)
     if spec.running_estimate is not None:
         yield from duration_rule(spec.running_estimate, "spec.runningEstimate")
     yield from queue_rules(spec.queue, view)
@@ -121,6 +123,8 @@ def _use_another(view: QueueView) -> str:
 
 
 def _update(old: Job, new: Job) -> Iterator[Violation]:
+    if new.metadata.annotations.get(EXPOSE) != old.metadata.annotations.get(EXPOSE):
+        yield from expose_rules(new)
     if not any(differences(old.spec, new.spec, "spec")):
         return  # labels, annotations, finalizers: those who clean up must never be stopped
     yield from at_least(new.spec.min_available, "spec.minAvailable", 0)

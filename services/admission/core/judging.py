@@ -8,6 +8,7 @@ from typing import NamedTuple
 from services.admission.core.damage import standing
 from services.admission.core.defaults import Defaults, apply_defaults, derived_numbers
 from services.admission.core.jobs import validate_job
+from services.admission.core.reach import host_path_rules
 from services.admission.core.reading import salvage_job
 from services.admission.core.schema import metadata_rules, schema_rules
 from services.admission.core.view import QueueView
@@ -32,13 +33,16 @@ def judge_new_job(obj: JSON, view: QueueView, settings: Defaults) -> Judged:
     read = salvage_job(obj)
     job = apply_defaults(read.object, settings)
     derived = derived_numbers(read.object)
-    found = standing(_rules(read.object, job, view), {violation.path for violation in read.violations})
+    found = standing(
+        _rules(read.object, job, view, settings), {violation.path for violation in read.violations}
+    )
     broken = [violation for violation in found if violation.path not in derived]
     return Judged(job, (*read.violations, *broken))
 
 
-def _rules(written: Job, job: Job, view: QueueView) -> list[Violation]:
+def _rules(written: Job, job: Job, view: QueueView, settings: Defaults) -> list[Violation]:
     found = list(_first_of_each_path(metadata_rules(job.metadata), validate_job(job, view)))
+    found += host_path_rules(job, settings.host_paths)
     paths = {one.path for one in found}
     return [*found, *(one for one in schema_rules(Job, written.dump()) if one.path not in paths)]
 
