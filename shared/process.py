@@ -182,7 +182,7 @@ async def _process(
     telemetry = from_environment(name)
     async with AsyncExitStack() as stack:
         stack.callback(telemetry.shutdown)
-        log = open_log(settings.log, clock=clock, client_id=f"pumice-{name}")
+        log = open_log(settings.log, clock=clock, client_id=f"pumice-{name}", access=settings.kafka_access)
         stack.push_async_callback(log.close)
 
         async def start_log() -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from shared.errors import ConfigurationError
+from shared.log.access import KafkaAccess
 
 
 class CommonSettings(BaseSettings):
@@ -22,6 +23,26 @@ class CommonSettings(BaseSettings):
     log: str = Field(
         "kafka://127.0.0.1:9092",
         description="The event log: kafka://host:port[,host:port…], sqlite:///path or memory://.",
+    )
+    kafka_tls: bool = Field(
+        default=False, description="Encrypt the way to Kafka; also on with a CA or certificate file."
+    )
+    kafka_ca_file: Path | None = Field(
+        None, description="PEM file of who signs the brokers' certificates; unset: the system's authorities."
+    )
+    kafka_cert_file: Path | None = Field(
+        None, description="PEM file of our certificate, for brokers that ask for one."
+    )
+    kafka_key_file: Path | None = Field(
+        None, description="PEM file of its key; unset: it is in the certificate's file."
+    )
+    kafka_username: str = Field("", description="Name for SASL; empty: no SASL.")
+    kafka_password: SecretStr = Field(SecretStr(""), description="Password for SASL.")
+    kafka_password_file: Path | None = Field(
+        None, description="File with the password instead, such as a mounted Secret."
+    )
+    kafka_mechanism: Literal["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"] = Field(
+        "SCRAM-SHA-512", description="SASL's way to prove the password; PLAIN sends it as it is."
     )
     kubeconfig: str | None = Field(
         None, description="Path of a kubeconfig; unset: the pod's service account."
@@ -43,6 +64,20 @@ class CommonSettings(BaseSettings):
     ping_patience: float = Field(
         5.0, gt=0, description="Seconds without an answer after which it counts as away."
     )
+
+    @property
+    def kafka_access(self) -> KafkaAccess:
+        """How Kafka is told who we are."""
+        return KafkaAccess(
+            tls=self.kafka_tls,
+            ca_file=self.kafka_ca_file,
+            cert_file=self.kafka_cert_file,
+            key_file=self.kafka_key_file,
+            username=self.kafka_username,
+            password=self.kafka_password.get_secret_value(),
+            password_file=self.kafka_password_file,
+            mechanism=self.kafka_mechanism,
+        )
 
 
 S = TypeVar("S", bound=CommonSettings)

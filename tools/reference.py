@@ -45,6 +45,7 @@ def topics() -> str:
             topic.says,
             topic.spec.cleanup.value,
             str(topic.spec.partitions),
+            f"{topic.spec.record_bytes:,}" if topic.spec.record_bytes else "",
             ", ".join(f"[{event.__name__}](../contracts/{event.TYPE}.json)" for event in topic.events),
         )
         for name, topic in TOPICS.items()
@@ -56,11 +57,12 @@ def topics() -> str:
     return (
         f"{_MADE}\n# Topics and events\n\n"
         "Records are CloudEvents 1.0 in Kafka's binary mode with `traceparent` in the headers. Partitions\n"
-        "are those at creation. What cannot be read goes to the topic's dead-letter topic\n"
+        "are those at creation; bytes is the limit of one record where it is not 1,000,000 (Kafka's\n"
+        "`max.message.bytes` is a little more). What cannot be read goes to the topic's dead-letter topic\n"
         f"(`{dead_letter('job-submitted')}`) as it was, with `dead_letter_reason`, `_message`, `_service`,\n"
         "`_topic`, `_partition` and `_offset` in the headers. The whole as an AsyncAPI document:\n"
         "[asyncapi.yaml](../contracts/asyncapi.yaml).\n\n"
-        + table(("topic", "key", "written by", "says", "cleanup", "partitions", "events"), rows)
+        + table(("topic", "key", "written by", "says", "cleanup", "partitions", "bytes", "events"), rows)
         + "\n## Events\n\n"
         + table(("event", "type", "means"), events)
     )
@@ -141,7 +143,7 @@ async def _metrics() -> str:
         for name in SERVICES:
             parts: dict[str, Any] = {"clock": clock, "log": MemoryLog(clock), "ids": new_id}
             parts["telemetry"] = Telemetry(name)
-            if name == "controller":
+            if name in ("controller", "workflows"):
                 parts["cluster"] = connect(str(kubeconfig), clock=clock)
             importlib.import_module(f"services.{name}.app").build(
                 load_settings(settings_class(name)), **parts

@@ -136,7 +136,8 @@ async def _open_log(options: Options, clock: Clock, stack: AsyncExitStack) -> Ev
             options.data.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigurationError(f"--data {options.data}: {error.strerror}") from error
-    log = open_log(url, clock=clock, client_id="pumice")
+    access = load_settings(CommonSettings).kafka_access
+    log = open_log(url, clock=clock, client_id="pumice", access=access)
     stack.push_async_callback(log.close)
     await log.start()
     await log.create_topics(SPECS)

@@ -10,14 +10,16 @@ from shared.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from shared.clock import Clock
+    from shared.log.access import KafkaAccess
     from shared.log.port import EventLog
 
 
-def open_log(url: str, *, clock: Clock, client_id: str) -> EventLog:
+def open_log(url: str, *, clock: Clock, client_id: str, access: KafkaAccess | None = None) -> EventLog:
     """Return the log at ``url``, not yet started.
 
     ``memory://``, ``sqlite:///relative/path``, ``sqlite:////absolute/path`` (``?synchronous=full``
-    to survive a power cut too) or ``kafka://host:port[,host:port]``. Raises ConfigurationError.
+    to survive a power cut too) or ``kafka://host:port[,host:port]``, to which ``access`` opens the way.
+    Raises ConfigurationError.
     """
     parts = urlsplit(url)
     match parts.scheme:
@@ -30,7 +32,7 @@ def open_log(url: str, *, clock: Clock, client_id: str) -> EventLog:
         case "kafka" if parts.netloc:
             from shared.log.kafka import KafkaLog
 
-            return KafkaLog(_bootstrap(url, parts.netloc), client_id=client_id, clock=clock)
+            return KafkaLog(_bootstrap(url, parts.netloc), client_id=client_id, clock=clock, access=access)
         case _:
             raise ConfigurationError(
                 f"log address {url!r} is none of memory://, sqlite:///path, kafka://host:port"

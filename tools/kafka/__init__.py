@@ -4,7 +4,7 @@
 the jars (43 MB) into the cache.
 """
 
-from tools.kafka.broker import Broker
+from tools.kafka.broker import Broker, free_port
 from tools.kafka.jars import Missing, fetch_jars, find_java
 
-__all__ = ["Broker", "Missing", "fetch_jars", "find_java"]
+__all__ = ["Broker", "Missing", "fetch_jars", "find_java", "free_port"]

@@ -27,8 +27,8 @@ _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners={listeners},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners={listeners}
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
@@ -67,7 +67,10 @@ _API_VERSIONS = b"\x00\x00\x00\x0d" + b"\x00\x12\x00\x00" + b"\x00\x00\x00\x01" 
 
 
 class Broker:
-    """A broker whose data is in ``folder``. It can be stopped, killed and started again."""
+    """A broker whose data is in ``folder``. It can be stopped, killed and started again.
+
+    ``listeners`` are other ways in besides the plain one on ``port``, which must be among them.
+    """
 
     def __init__(
         self,
@@ -76,11 +79,13 @@ class Broker:
         java: str,
         jars: Path,
         port: int = 0,
+        listeners: str = "",
         properties: Mapping[str, str] | None = None,
     ) -> None:
         self.folder = folder
-        self.port = port or _free_port()
-        self._controller = _free_port()
+        self.port = port or free_port()
+        self._listeners = listeners or f"PLAINTEXT://127.0.0.1:{self.port}"
+        self._controller = free_port()
         self._java = (java, *_JVM, "-cp", f"{jars}/*")
         self._extra = dict(properties or {})
         self._process: subprocess.Popen[bytes] | None = None
@@ -141,7 +146,9 @@ class Broker:
         return 0 if self._process is None else self._process.wait()
 
     def _write_properties(self) -> Path:
-        text = _PROPERTIES.format(port=self.port, controller=self._controller, logs=self.folder / "logs")
+        text = _PROPERTIES.format(
+            listeners=self._listeners, controller=self._controller, logs=self.folder / "logs"
+        )
         text += "".join(f"{name}={value}\n" for name, value in self._extra.items())
         path = self.folder / "server.properties"
         path.write_text(text)
@@ -162,7 +169,8 @@ class Broker:
             return False
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of loopback on which nobody listens."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]

@@ -29,6 +29,8 @@ class Link:
     client_id: str
     settings: KafkaSettings
     clock: Clock
+    access: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    """aiokafka's arguments about security."""
     producers: list[Any] = field(default_factory=list)
     """aiokafka's producers that were made and may still have to be stopped."""
     limits: dict[str, int] = field(default_factory=dict[str, int])
@@ -43,6 +45,7 @@ class Link:
         return {
             "bootstrap_servers": self.bootstrap,
             "client_id": self.client_id,
+            **self.access,
             "request_timeout_ms": int(self.settings.request_timeout * 1000),
         }
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from shared.clock import SystemClock
 from shared.errors import Unavailable
+from shared.log.access import KafkaAccess
 from shared.log.kafka.admin import Admin
 from shared.log.kafka.aio import stop_producer, stopped
 from shared.log.kafka.consumer import KafkaConsumer
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class KafkaLog:
-    """``bootstrap``: ``host:port[,host:port]``."""
+    """``bootstrap``: ``host:port[,host:port]``. Raises ConfigurationError when ``access`` cannot be used."""
 
     def __init__(
         self,
@@ -36,8 +37,15 @@ class KafkaLog:
         client_id: str = "pumice",
         clock: Clock | None = None,
         settings: KafkaSettings | None = None,
+        access: KafkaAccess | None = None,
     ) -> None:
-        self._link = Link(bootstrap, client_id, settings or KafkaSettings(), clock or SystemClock())
+        self._link = Link(
+            bootstrap,
+            client_id,
+            settings or KafkaSettings(),
+            clock or SystemClock(),
+            (access or KafkaAccess()).arguments(),
+        )
         self._admin = Admin(self._link)
         self._producer = KafkaProducer(self._link, self._admin.partitions)
         self._outage = Outage(bootstrap, self._link.clock, self._admin.ping, 1.0)
@@ -52,6 +60,11 @@ class KafkaLog:
         self._outage.install()
         try:
             await self._link.retry(self._admin.start, self._link.settings.start_patience)
+        except Unavailable as error:
+            await self._outage.close()
+            raise Unavailable(
+                f"{error}: {self._outage.cause}" if self._outage.cause else str(error)
+            ) from error
         except BaseException:
             await self._outage.close()
             raise

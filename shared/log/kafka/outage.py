@@ -68,6 +68,8 @@ class Outage(logging.Filter):
         self._clock = clock
         self._ping = ping
         self._interval = interval
+        self.cause = ""
+        """Why the last connection was not made, in aiokafka's words: it raises without them."""
         self._suspected = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -96,6 +98,8 @@ class Outage(logging.Filter):
         message = str(record.msg)
         if message.startswith(_SYMPTOMS):
             self._suspected.set()
+            if message.startswith("Unable connect to") and isinstance(record.args, tuple):
+                self.cause = str(record.args[-1])
             return False
         return not message.startswith(_ROUTINE)
 
