@@ -9,7 +9,7 @@ from typing import Any, Final
 from shared.errors import ConfigurationError
 from shared.settings import read_mapping
 
-SERVICES: Final = ("gateway", "admission", "controller", "scheduler")
+SERVICES: Final = ("gateway", "admission", "controller", "scheduler", "workflows")
 DEFAULT_NODES: Final = ("4x8",)
 
 

@@ -1,0 +1,1 @@
+"""Informers, writes, probes, and one thin controller for each kind."""

@@ -1,0 +1,1 @@
+"""Decisions about flows, cron jobs and hypernodes: values in, values out; no clock, no I/O."""
