@@ -307,6 +307,16 @@ def adds(*nodes: c.NodeState) -> Step:
     return step
 
 
+def joins(*pods: c.PodState) -> Step:
+    """Pods of somebody else appear."""
+
+    def step(world: World) -> None:
+        for pod in pods:
+            world.pod(pod)
+
+    return step
+
+
 def removes(name: str) -> Step:
     """A node goes, and its pods with it."""
 

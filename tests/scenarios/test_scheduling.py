@@ -15,6 +15,7 @@ from tests.scenarios.scenario import (
     ends,
     finishes,
     job,
+    joins,
     loses,
     node,
     other,
@@ -63,7 +64,39 @@ GANGS = [
             job("train", task("a", 2, gpu=1), task("b", 1, gpu=4)),
             job("small", gang=4, gpu=1, at=1),
         ],
-        expect={"train": waits("no-room-together"), "small": RUNNING},
+        expect={"train": waits("no-room", "0 fit now"), "small": RUNNING},
+    ),
+    Scenario(
+        "a gang each of whose tasks fits, but not all at once, says so",
+        nodes=[node("n1", gpu=4)],
+        jobs=[job("train", task("a", 2, gpu=1), task("b", 1, gpu=4))],
+        expect={"train": waits("no-room-together")},
+    ),
+    Scenario(
+        "a gang that fits only once its first task lands elsewhere is placed when a node fills up",
+        nodes=[node("n1", gpu=4, cpu=4.5), node("n2", cpu=5)],
+        jobs=[job("train", task("a", 1, cpu=4), task("b", 2, gpu=1, cpu=1))],
+        then=[joins(other("x", "n2", cpu=1))],
+        expect={"train": placed(n1=2, n2=1)},
+    ),
+    Scenario(
+        "a gang that fits only once its first task lands elsewhere is placed when a later gang does that",
+        nodes=[node("n1", gpu=4, cpu=4.5), node("n2", cpu=5)],
+        jobs=[
+            job("train", task("a", 1, cpu=4), task("b", 2, gpu=1, cpu=1)),
+            job("small", gang=1, cpu=1, on=["n2"], at=1),
+        ],
+        expect={"train": placed(n1=2, n2=1), "small": placed(n2=1)},
+    ),
+    Scenario(
+        "elastic members are placed though another gang's of the same shapes lack room for one of them",
+        nodes=[node("n1", gpu=2, cpu=2)],
+        jobs=[
+            job(name, task("a", 2, 1, gpu=1, cpu=0), task("b", 2, 1, cpu=1), at=at)
+            for name, at in (("first", 0), ("second", 1))
+        ],
+        then=[adds(node("n2", cpu=8))],
+        expect={"first": placed(3), "second": placed(3)},
     ),
     Scenario(
         "of two large gangs one starts and the other waits whole",
@@ -414,6 +447,44 @@ ORDER = [
         expect={"first": PENDING, "second": RUNNING},
     ),
     Scenario(
+        "what is held is what stops a gang now: room that suffices is held no more",
+        nodes=[node("n1", gpu=3, cpu=4)],
+        pods=[other("x", "n1", gpu=1, cpu=0), other("y", "n1", gpu=1, cpu=0)],
+        jobs=[
+            job("first", task("a", 2, cpu=1), task("b", 2, gpu=1, cpu=0)),
+            job("second", gang=3, cpu=1, at=1, on=["n1"]),
+            job("third", gang=1, gpu=1, cpu=0, at=2),
+            job("fourth", gang=1, cpu=1, at=3),
+        ],
+        expect={
+            "first": waits("no-room", "1 fit now"),
+            "second": RUNNING,
+            "third": RUNNING,
+            "fourth": waits("behind", "ns/first"),
+        },
+    ),
+    Scenario(
+        "a gang that holds room lets go of it when one before it comes to wait for the same",
+        nodes=[node("n1", gpu=3), node("n2", gpu=3, labels={"zone": "a"})],
+        pods=[other("x", "n1", gpu=3), other("y", "n2", gpu=2)],
+        jobs=[
+            job("first", task("a", 2, gpu=1, selector={"zone": "a"}), task("b", 3, gpu=1)),
+        ],
+        then=[
+            submits(job("before", gang=4, gpu=1, priority=5)),
+            submits(job("later", gang=1, gpu=1, selector={"zone": "a"}, at=9)),
+        ],
+        expect={"before": waits("no-room"), "first": waits("behind", "ns/before"), "later": RUNNING},
+    ),
+    Scenario(
+        "a gang that takes the head of its lane over holds room for as long as it may itself",
+        nodes=[node("n1", gpu=4)],
+        pods=[other("x", "n1", gpu=2)],
+        jobs=[job("old", gang=4, gpu=1, at=-1000)],
+        then=[submits(job("new", gang=4, gpu=1, priority=5)), submits(job("small", gang=1, gpu=1, at=1))],
+        expect={"old": PENDING, "new": waits("no-room"), "small": waits("behind", "ns/new")},
+    ),
+    Scenario(
         "without holding, whatever fits starts",
         nodes=[node("n1", gpu=4)],
         pods=[other("x", "n1", gpu=2)],
@@ -537,6 +608,54 @@ QUEUES = [
             "third": RUNNING,
             "fourth": RUNNING,
         },
+    ),
+    Scenario(
+        "a gang that holds room lets go of it when its queue has no quota left for it",
+        nodes=[node("n1", gpu=4)],
+        queues=[queue("team-a", priority=5, pods=4)],
+        pods=[other("x", "n1", gpu=2)],
+        jobs=[job("first", gang=4, gpu=1, queue="team-a"), job("second", gang=1, gpu=1)],
+        then=[submits(job("quick", gang=1, cpu=1, queue="team-a", at=1))],
+        expect={
+            "quick": RUNNING,
+            "first": waits("queue-capability", "queue team-a would be 1 pods over"),
+            "second": RUNNING,
+        },
+    ),
+    Scenario(
+        "a gang that waits for quota holds it, not room, and takes up holding room when it has quota",
+        nodes=[node("n1", gpu=4)],
+        queues=[queue("team-a", priority=5, pods=4)],
+        pods=[other("x", "n1", gpu=1)],
+        jobs=[
+            job("quick", gang=1, cpu=1, queue="team-a"),
+            job("first", gang=4, gpu=1, queue="team-a", at=1),
+            job("second", gang=1, gpu=1, at=2),
+        ],
+        then=[finishes("quick"), submits(job("third", gang=1, gpu=1, at=3))],
+        expect={"second": RUNNING, "first": waits("no-room"), "third": waits("behind", "ns/first")},
+    ),
+    Scenario(
+        "a gang that asks for more than a queue above its own may ever hold holds no quota",
+        nodes=[node("n1", gpu=8)],
+        queues=[queue("dept", gpu=3), queue("team-a", gpu=6, parent="dept")],
+        jobs=[
+            job("first", gang=2, gpu=1, queue="team-a"),
+            job("large", gang=5, gpu=1, queue="team-a", at=1),
+            job("small", gang=1, gpu=1, queue="team-a", at=2),
+        ],
+        expect={"first": RUNNING, "large": waits("queue-capability"), "small": RUNNING},
+    ),
+    Scenario(
+        "a gang that could never fit holds no quota",
+        nodes=[node("n1", gpu=4)],
+        queues=[queue("team-a", gpu=6)],
+        jobs=[
+            job("first", gang=2, gpu=1, queue="team-a"),
+            job("large", gang=5, gpu=1, queue="team-a", at=1),
+            job("small", gang=1, gpu=1, queue="team-a", at=2),
+        ],
+        expect={"first": RUNNING, "large": waits("queue-capability"), "small": RUNNING},
     ),
     Scenario(
         "surplus stops at the capability",

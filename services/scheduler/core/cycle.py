@@ -18,7 +18,7 @@ from services.scheduler.core.lanes import START, Behind, Lane, NoQuota, NoRoom, 
 from services.scheduler.core.model import Model
 from services.scheduler.core.plan import Plan
 from services.scheduler.core.queues import Queue
-from services.scheduler.core.settle import settle
+from services.scheduler.core.settle import could_ever_fit, follow, settle
 from services.scheduler.core.shapes import Shape
 from services.scheduler.core.turns import Turns
 
@@ -34,7 +34,9 @@ def decide(model: Model, now: datetime, *, limit: int | None = None) -> Outcome:
         at for at in (model.retries.next(), model.waiting.timers.next(), model.flights.timers.next()) if at
     ]
     return Outcome(
-        [*resend, *cycle.launch()], not finished, datetime.fromtimestamp(min(wake), UTC) if wake else None
+        [*resend, *cycle.launch()],
+        not finished or bool(model.waiting.active),
+        datetime.fromtimestamp(min(wake), UTC) if wake else None,
     )
 
 
@@ -99,12 +101,12 @@ class _Cycle:
         _, kind, queued, _ = lane.signature
         if kind == START and not queued and not lane.queue.takes_new:
             return NotOpen()
-        over = self.model.queues.over(lane.queue, lane.total)
-        if over is not None:
-            return NoQuota(over[0], over[1], lane.total[over[1]])
         shapes = (shape for shape, _ in lane.shapes)
         holder = self.model.waiting.holder_of(lane.queue, shapes, key, self.model.policy, self.now)
-        return None if holder is None else Behind(holder)
+        if holder is not None:
+            return Behind(holder)
+        over = self.model.queues.over(lane.queue, lane.total)
+        return None if over is None else NoQuota(over[0], over[1], lane.total[over[1]])
 
     def _place(self, lane: Lane) -> tuple[list[tuple[Shape, Taken]], Stop | None]:
         """Place every shape of a gang or none, the one with the least room to spare first."""
@@ -122,35 +124,27 @@ class _Cycle:
             return trial.commit(), None
 
     def _hold(self, lane: Lane, stop: Stop) -> None:
-        """Keep later gangs off what this one lacks, if it could ever have it and not for too long."""
+        """Keep later gangs off what this one lacks, if it could ever have it and not for too long.
+
+        Only what stops it is held: a gang that has no quota starts no sooner with more room.
+        """
         scarce: Scarce
         match stop:
             case NoRoom(shape=shape):
-                if not self._could_ever_fit(lane):
-                    return
                 scarce = ("room", shape.number, "")
-            case NoQuota(level=level, column=column, asked=asked):
-                if dict(level.capability or ()).get(column, 0) < asked:
-                    return
+            case NoQuota(level=level, column=column):
                 scarce = ("quota", column, level.name)
             case _:
                 return
         until = lane.held_until(self.model.policy.hold.total_seconds())
-        if until > self.now.timestamp():
+        if until > self.now.timestamp() and could_ever_fit(self.model, lane):
             self.model.waiting.hold(lane, scarce, until)
-
-    def _could_ever_fit(self, lane: Lane) -> bool:
-        """Whether empty nodes would hold the gang; an upper bound, since its shapes are not placed."""
-        totals = self.model.nodes.totals()
-        return all(asked <= totals.get(column, 0) for column, asked in lane.total.items()) and all(
-            self.model.index(shape).potential() >= count for shape, count in lane.shapes
-        )
 
     # ------------------------------------------------------------------ surplus
 
     def _extend(self, lane: Lane, gang: Gang, key: OrderKey) -> None:
         stops = self._place_more(gang, key, gang.needs.more)
-        if stops:
+        if gang.lane is lane:
             self.model.waiting.stop(lane, *stops)
 
     def _place_more(self, gang: Gang, key: OrderKey, picks: list[Pick]) -> list[Stop]:
@@ -223,6 +217,8 @@ class _Cycle:
                     pods[name] = (slot, shape)
                     states[member] = Member.FLYING
                 task.counting += len(pick.members)
+            model.nodes.moved.update(slots)
+        follow(model)
 
     def _decision(self, gang: Gang) -> Decision:
         contract = gang.contract

@@ -73,6 +73,8 @@ class Lane:
     """What one gang needs, by column."""
     stops: tuple[Stop, ...] = ()
     holding: Scarce | None = None
+    exposed: tuple[Scarce, ...] = ()
+    """While it holds: all that it needs, so that a gang before it which lacks that is noticed."""
     followers: dict[Lane, None] = field(default_factory=dict["Lane", None])
     heap: list[tuple[OrderKey, int, Gang]] = field(default_factory=list[tuple[OrderKey, int, Gang]])
     size: int = 0

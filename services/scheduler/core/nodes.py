@@ -7,7 +7,8 @@ of all nodes is contiguous.
 
 Two logs let others follow at the cost of the change: ``log`` has the slot of every change of room or
 rules; ``rules_log`` only of those of rules (labels, taints, readiness). ``grown`` collects slots
-where something may fit that did not fit before, until the cycle takes it.
+where something may fit that did not fit before, until the cycle takes it; ``moved`` those where room was
+taken or freed for good: trials that are taken back are in ``log``, but not here.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class Nodes:
         self.log = ChangeLog()
         self.rules_log = ChangeLog()
         self.grown: set[int] = set()
+        self.moved: set[int] = set()
         self.capacity_version = 0
         """Rises when what nodes have in all, or their rules, change: not with pods."""
         self.count = 0
@@ -156,6 +158,7 @@ class Nodes:
             self.used[column, slot] += sign * amount
         self._weigh(slot)
         self.touch(slot)
+        self.moved.add(slot)
         if sign < 0:
             self.grown.add(slot)
 

@@ -56,6 +56,8 @@ class Queues:
         self.by_name: dict[str, Queue] = {}
         self.freed: set[str] = set()
         """Queues that hold less, or may hold more, than before: taken by the cycle."""
+        self.charged: set[str] = set()
+        """Queues with a capability that hold more than before: taken by those who hold something."""
         self.changed: set[str] = set()
         """Queues with other rules than before: taken by the cycle."""
         self._deserved: dict[str, dict[int, float]] = {}
@@ -108,6 +110,8 @@ class Queues:
                 held[column] = held.get(column, 0) + amount * count
             if count < 0:
                 self.freed.add(level.name)
+            elif level.capability:
+                self.charged.add(level.name)
 
     def want(self, queue: Queue, wanted: Mapping[int, int], sign: int) -> None:
         """Count (1) or no longer count (-1) what a waiting gang asks for."""
@@ -124,6 +128,13 @@ class Queues:
                     if asked and level.held.get(column, 0) + asked > limit:
                         return level, column
         return None
+
+    @staticmethod
+    def allows(queue: Queue, total: Mapping[int, int]) -> bool:
+        """Whether the capabilities are not less than ``total``, however much of them is used."""
+        return all(
+            total.get(column, 0) <= limit for level in queue.chain for column, limit in level.capability or ()
+        )
 
     def room(self, queue: Queue, amounts: Amounts, count: int) -> tuple[int, tuple[Queue, int] | None]:
         """Return how many of ``count`` such pods the capabilities allow, and what bounds them."""

@@ -4,11 +4,34 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import numpy as np
+
 from services.scheduler.core.decisions import Decision
 from services.scheduler.core.gangs import Gang
+from services.scheduler.core.lanes import Lane, NoRoom
 from services.scheduler.core.model import Model
 from services.scheduler.core.results import expire
-from services.scheduler.core.waiting import ANY_GROWTH
+
+
+def follow(model: Model) -> None:
+    """Wake lanes that would stop at something else, or fit, after what was placed or taken away."""
+    if model.queues.charged:
+        charged, model.queues.charged = model.queues.charged, set()
+        model.waiting.wake_where_quota_ran_out(charged)
+    if model.nodes.moved:
+        moved, model.nodes.moved = model.nodes.moved, set()
+        if model.waiting.by_use:
+            _wake_used(model, moved)
+
+
+def could_ever_fit(model: Model, lane: Lane) -> bool:
+    """Whether empty nodes and queues would hold a gang; an upper bound: its shapes are not placed."""
+    totals = model.nodes.totals()
+    return (
+        model.queues.allows(lane.queue, lane.total)
+        and all(asked <= totals.get(column, 0) for column, asked in lane.total.items())
+        and all(model.index(shape).potential() >= count for shape, count in lane.shapes)
+    )
 
 
 def settle(model: Model, now: datetime) -> list[Decision]:
@@ -69,6 +92,7 @@ def _wake(model: Model, now: datetime) -> None:
         model.queues.changed.clear()
         waiting.wake_lanes_of(changed)
     _wake_capacity(model)
+    follow(model)
     if model.nodes.grown:
         model.nodes.grown.clear()
         _wake_room(model)
@@ -79,9 +103,14 @@ def _wake_capacity(model: Model) -> None:
     if model.capacity_seen == model.nodes.capacity_version:
         return
     model.capacity_seen = model.nodes.capacity_version
-    for lanes in list(model.waiting.by_room.values()):
+    waiting = model.waiting
+    for lanes in (*waiting.by_room.values(), *waiting.by_use.values()):
         for lane in list(lanes):
-            model.waiting.wake(lane)
+            waiting.wake(lane)
+    for lanes in waiting.by_quota.values():
+        for lane in list(lanes):
+            if lane.holding is None or not could_ever_fit(model, lane):
+                waiting.wake(lane)
 
 
 def _wake_room(model: Model) -> None:
@@ -91,11 +120,26 @@ def _wake_room(model: Model) -> None:
         if not waiting.by_room[number]:
             del waiting.by_room[number]
             continue
-        if number == ANY_GROWTH:
-            for lane in list(waiting.by_room[number]):
-                waiting.wake(lane)
-            continue
         fits = model.index(model.shapes.by_number[number]).total
         for lane in list(waiting.by_room.get(number, ())):
             if fits >= max(1, lane.counts[number]):
+                waiting.wake(lane)
+
+
+def _wake_used(model: Model, moved: set[int]) -> None:
+    """Wake lanes whose stop may depend on the use of the nodes given."""
+    waiting = model.waiting
+    slots = np.fromiter(moved, np.intp, len(moved))
+    for number in sorted(waiting.by_use):
+        lanes = waiting.by_use[number]
+        if not lanes:
+            del waiting.by_use[number]
+            continue
+        shape = model.shapes.by_number[number]
+        shape.rules.refresh()
+        if not shape.rules.allowed[slots].any():
+            continue
+        for lane in list(lanes):
+            together = isinstance(lane.stop, NoRoom) and lane.stop.together
+            if together or model.index(shape).total < lane.counts[number]:
                 waiting.wake(lane)

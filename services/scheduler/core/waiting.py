@@ -1,14 +1,23 @@
 """All lanes: which are to be tried, what stops the others, and what makes them be tried again.
 
-A stop names what was lacking, and only growth of that wakes the lane: room for its shape, quota of a
-level, the queue's state, the gang that held it back. So a cycle's cost follows what changed.
+A stop is what a trial would say now, always: only then does a model that lived through a history decide
+as one rebuilt from what exists. So a lane is woken when something changed that its stop depends on, and by
+nothing else, which keeps a cycle's cost with what changed:
+
+- too little room for a shape: enough of it; and too little for a shape that is looked at before;
+- room, but not for all shapes together: any use of a node that one of them may run on, less as well as
+  more, since what is placed first then lands elsewhere;
+- no quota, queue not open: quota or state;
+- behind a gang: that gang's stop, its place, the end of its time.
+
+What a lane *holds* follows from its stop. So a lane that holds something is also woken by a gang before
+it which holds what it needs, and by quota that runs out: it would not stop at the same thing any more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Final
 
 from services.scheduler.core.gangs import Gang, OrderKey, by_shape
 from services.scheduler.core.lanes import (
@@ -29,9 +38,6 @@ from services.scheduler.core.queues import Queue, Queues
 from services.scheduler.core.shapes import Shape
 from services.scheduler.core.timers import Timers
 
-ANY_GROWTH: Final = -1
-"""Instead of a shape's number: a gang whose shapes have room, but not together."""
-
 
 class Waiting:
     """The waiting gangs of a pool."""
@@ -44,10 +50,14 @@ class Waiting:
         self.queues: dict[Queue, None] = {}
         """Queues with waiting gangs."""
         self.by_room: dict[int, dict[Lane, None]] = {}
-        """Lanes stopped for lack of room, by shape."""
+        """Lanes stopped for lack of room, by the shape that lacks it."""
+        self.by_use: dict[int, dict[Lane, None]] = {}
+        """Lanes whose stop for lack of room depends on more than that: by each other shape."""
         self.by_quota: dict[str, dict[Lane, None]] = {}
         self.by_state: dict[str, dict[Lane, None]] = {}
         self.holders: dict[Scarce, dict[Lane, None]] = {}
+        self.exposed: dict[Scarce, dict[Lane, None]] = {}
+        """Lanes that hold something, by all that they need."""
         self.timers: Timers[Lane] = Timers()
         self.size = 0
         self._tickets = 0
@@ -79,7 +89,7 @@ class Waiting:
         self.size += 1
         queue.waiting += 1
         self.queues[queue] = None
-        if lane.push(gang, self._tickets) and isinstance(lane.stop, Behind):
+        if lane.push(gang, self._tickets):
             self.wake(lane)
 
     def leave(self, gang: Gang) -> None:
@@ -97,7 +107,7 @@ class Waiting:
             self._deactivate(lane)
             del self.lanes[lane.signature]
         elif was_head:
-            self._free_followers(lane)
+            self.wake(lane)
 
     # ------------------------------------------------------------------ stops
 
@@ -108,27 +118,35 @@ class Waiting:
         self._deactivate(lane)
         lane.stops = stops
         for stop in stops:
-            self._watchers(lane, stop)[lane] = None
+            for watchers in self._watchers(lane, stop):
+                watchers[lane] = None
 
     def hold(self, lane: Lane, scarce: Scarce, until: float) -> None:
         """Let a stopped lane keep what it lacks from later gangs until the time given."""
         lane.holding = scarce
         self.holders.setdefault(scarce, {})[lane] = None
         self.timers.add(until, lane)
+        for other in list(self.exposed.get(scarce, ())):
+            head = other.head()
+            if head is not None and _precedes(lane, other.queue, head[0]):
+                self.wake(other)
+        lane.exposed = tuple(_scarce(lane.queue, (shape for shape, _ in lane.shapes)))
+        for needed in lane.exposed:
+            self.exposed.setdefault(needed, {})[lane] = None
 
     def wake(self, lane: Lane) -> None:
         """Try the lane again, and those behind it."""
         if lane.stop is None:
             return
         for stop in lane.stops:
-            self._watchers(lane, stop).pop(lane, None)
+            for watchers in self._watchers(lane, stop):
+                watchers.pop(lane, None)
         lane.stops = ()
         if lane.holding is not None:
-            holders = self.holders[lane.holding]
-            holders.pop(lane, None)
-            if not holders:
-                del self.holders[lane.holding]
-            lane.holding = None
+            _take_out(self.holders, lane.holding, lane)
+            for needed in lane.exposed:
+                _take_out(self.exposed, needed, lane)
+            lane.holding, lane.exposed = None, ()
         self._activate(lane)
         self._free_followers(lane)
 
@@ -142,6 +160,17 @@ class Waiting:
         for name in sorted(names):
             for lane in list(self.by_quota.get(name, ())) + list(self.by_state.get(name, ())):
                 self.wake(lane)
+
+    def wake_where_quota_ran_out(self, names: set[str]) -> None:
+        """Try lanes again that hold something, if a queue that holds more than before stops them now."""
+        for name in sorted(names):
+            level = self._queues.get(name)
+            for column, _ in level.capability or ():
+                for lane in list(self.exposed.get(("quota", column, name), ())):
+                    stop = lane.stop
+                    told = (stop.level, stop.column) if isinstance(stop, NoQuota) else None
+                    if self._queues.over(lane.queue, lane.total) != told:
+                        self.wake(lane)
 
     def wake_lanes_of(self, names: set[str]) -> None:
         """Try all lanes again of queues whose rules, or a parent's, are others now."""
@@ -169,17 +198,23 @@ class Waiting:
 
     # ------------------------------------------------------------------ inside
 
-    def _watchers(self, lane: Lane, stop: Stop) -> dict[Lane, None]:
-        """Return the lanes to be woken when what ``stop`` lacks grows."""
+    def _watchers(self, lane: Lane, stop: Stop) -> list[dict[Lane, None]]:
+        """Return where the lanes are noted that are woken by what ``stop`` depends on."""
         match stop:
-            case NoRoom(shape=shape, together=together):
-                return self.by_room.setdefault(ANY_GROWTH if together else shape.number, {})
+            case NoRoom(together=True):
+                return [self.by_use.setdefault(number, {}) for number in lane.counts]
+            case NoRoom(shape=shape):
+                before = [] if lane.surplus else list(lane.counts)[: list(lane.counts).index(shape.number)]
+                return [
+                    self.by_room.setdefault(shape.number, {}),
+                    *(self.by_use.setdefault(number, {}) for number in before),
+                ]
             case NoQuota(level=level):
-                return self.by_quota.setdefault(level.name, {})
+                return [self.by_quota.setdefault(level.name, {})]
             case NotOpen():
-                return self.by_state.setdefault(lane.queue.name, {})
+                return [self.by_state.setdefault(lane.queue.name, {})]
             case Behind(holder=holder):
-                return holder.followers
+                return [holder.followers]
 
     def _free_followers(self, lane: Lane) -> None:
         for follower in list(lane.followers):
@@ -195,6 +230,13 @@ class Waiting:
         self._woken.pop(lane, None)
         if not lane.queue.active:
             self.active.pop(lane.queue, None)
+
+
+def _take_out(lanes: dict[Scarce, dict[Lane, None]], scarce: Scarce, lane: Lane) -> None:
+    noted = lanes[scarce]
+    noted.pop(lane, None)
+    if not noted:
+        del lanes[scarce]
 
 
 def _scarce(queue: Queue, shapes: Iterable[Shape]) -> list[Scarce]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from services.scheduler.core.cycle import decide
 from services.scheduler.core.model import Model
 from shared.events import contracts as c
-from tests.scenarios.scenario import job, node, other, queue
+from tests.scenarios.scenario import job, node, other, queue, task
 from tests.scenarios.world import START
 
 
@@ -100,6 +100,20 @@ def test_waiting_gangs_are_tried_again_when_enough_grew() -> None:
     assert decide(model, START).decisions == []
     model.remove_pod("other", "x2")
     assert len(decide(model, START).decisions) == 1
+
+
+def test_a_gang_that_does_not_fit_all_at_once_is_tried_when_a_node_is_used_that_it_may_use() -> None:
+    model = cluster(0)
+    model.apply_node(node("n1", gpu=4, cpu=4.5))
+    model.apply_node(node("n2", cpu=5))
+    model.apply_node(node("n3", cpu=5, taints=["team=a:NoSchedule"]))
+    submit(model, job("train", task("a", 1, cpu=4), task("b", 2, gpu=1, cpu=1)))
+    submit(model, job("again", task("a", 1, cpu=4), task("b", 2, gpu=1, cpu=1), at=1))
+    decide(model, START)
+    assert looked_at(model, lambda: None) == (0, 0, 0)
+    assert looked_at(model, lambda: model.apply_pod(other("x", "n3", cpu=1)))[2] == 0
+    assert looked_at(model, lambda: model.apply_pod(other("y", "n2", gpu=0, cpu=0)))[2] == 1
+    assert looked_at(model, lambda: None) == (0, 0, 0)
 
 
 def test_gangs_over_their_quota_are_not_tried_while_it_stays_used() -> None:
