@@ -19,7 +19,18 @@ from services.gateway.settings import GatewaySettings
 from services.scheduler.app import build as build_scheduler
 from services.scheduler.settings import SchedulerSettings
 from services.standalone.options import Options, read_config
-from shared.api.resources import COMMANDS, JOBS, PODGROUPS, QUEUES
+from services.workflows.app import build as build_workflows
+from services.workflows.settings import WorkflowsSettings
+from shared.api.resources import (
+    COMMANDS,
+    CRONJOBS,
+    HYPERNODES,
+    JOBFLOWS,
+    JOBS,
+    JOBTEMPLATES,
+    PODGROUPS,
+    QUEUES,
+)
 from shared.clock import Clock
 from shared.errors import ConfigurationError, NotFound, StartupError
 from shared.events.topics import SPECS
@@ -106,7 +117,14 @@ async def run_platform(
             ids=ids,
             telemetry=telemetry("scheduler"),
         )
-        services: list[Service] = [gateway, admission, controller, scheduler]
+        workflows = build_workflows(
+            config.of("workflows", WorkflowsSettings),
+            clock=clock,
+            cluster=cluster,
+            ids=ids,
+            telemetry=telemetry("workflows"),
+        )
+        services: list[Service] = [gateway, admission, controller, scheduler, workflows]
         if options.operations_port:
             operations = await serve_operations(services, measured, options.host, options.operations_port)
             stack.push_async_callback(operations.cleanup)
@@ -157,7 +175,7 @@ async def _simulate(
 
 
 async def _require_crds(cluster: Cluster, kubeconfig: Path) -> None:
-    for resource in (JOBS, PODGROUPS, QUEUES, COMMANDS):
+    for resource in (JOBS, PODGROUPS, QUEUES, COMMANDS, JOBFLOWS, JOBTEMPLATES, CRONJOBS, HYPERNODES):
         try:
             await cluster.list(resource, page=1)
         except NotFound as error:
