@@ -13,9 +13,9 @@ import pytest
 from services.admission.core.decision import Rejected, decide
 from services.admission.core.defaults import Defaults
 from services.admission.core.review import Request
+from services.admission.core.view import FixedView
 from services.admission.core.webhooks import Rules
 from services.admission.core.webhooks import decide as decide_webhook
-from services.admission.core.view import FixedView
 from shared.api.webhooks import HOOKS
 from tests.unit.admission.worlds import VIEW
 
