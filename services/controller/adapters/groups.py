@@ -19,6 +19,7 @@ from services.controller.adapters.views import job_key
 from services.controller.core.adoption import changed_spec, make_podgroup, owner_of
 from services.controller.core.members import PREFIX, MemberPod, group_of, own_group
 from services.controller.core.model import JSON, owner_job
+from services.controller.core.plainapply import part_held
 from services.controller.core.plaingangs import PlainGroup, ready_to_decide
 from services.controller.core.plainstatus import plain_phase, plain_status_patch, unschedulable_patch
 from shared.api import names
@@ -51,6 +52,7 @@ class _Memory:
     decision: str = ""
     status_due: float | None = None
     empty_since: float | None = None
+    partial_since: float | None = None
     owner_read: float = float("-inf")
 
 
@@ -153,6 +155,8 @@ class GroupController:
         waiting = any(pod.waits for pod in pods)
         if not waiting:
             memory.report = memory.next_report = None
+        if await self._take_back(key, group, pods, memory):
+            return
         await self._announce(group, pods, memory)
         self._show_report(key, group, memory)
         await self._write_status(key, group, pods, memory)
@@ -172,6 +176,9 @@ class GroupController:
         namespace, _, name = key.partition("/")
         self._gangs.refresh(namespace, name)
         self._memories.pop(key, None)
+        self._refused.discard(key)
+        for keys in self._blocked.values():
+            keys.discard(key)
         self._queue.forget(key)
 
     async def _adopt(self, key: str, pods: Iterable[MemberPod]) -> None:
@@ -220,6 +227,33 @@ class GroupController:
         if gang is not None and ready_to_decide(gang, pods):
             await asyncio.gather(self._hands.observer.flush(), self._hands.publisher.plain_ready(gang))
             memory.announced = True
+
+    async def _take_back(
+        self, key: str, group: PlainGroup, pods: Sequence[MemberPod], memory: _Memory
+    ) -> bool:
+        """Give back what a part of a gang holds that never started, when no decision completes it for long.
+
+        As when a decision was carried out in part before a crash, and is lost. A pod that nobody would make
+        again stays.
+        """
+        held = part_held(group, pods)
+        if not held:
+            memory.partial_since = None
+            return False
+        now = self._hands.clock.monotonic()
+        if memory.partial_since is None:
+            memory.partial_since = now
+        left = memory.partial_since + self._hands.settings.partial_grace_seconds - now
+        if left > 0:
+            self._queue.add_after(key, left)
+            return False
+        memory.partial_since = None
+        body = {"metadata": {"uid": group.view.uid}, "status": {"phase": PodGroupPhase.PENDING.value}}
+        await self._hands.api.patch(r.PODGROUPS, group.namespace, group.view.name, body)
+        await together(
+            self._hands.api.delete(r.PODS, group.namespace, pod.view.name, uid=pod.view.uid) for pod in held
+        )
+        return True
 
     # ------------------------------------------------------------------ what is written
 

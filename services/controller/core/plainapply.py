@@ -49,6 +49,19 @@ def examine_plain(
     )
 
 
+def part_held(group: PlainGroup, pods: Sequence[MemberPod]) -> tuple[MemberPod, ...]:
+    """Return the pods that hold room for a gang which never started and has fewer than its minimum.
+
+    Only those that somebody makes again; none when the gang has started, or holds nothing.
+    """
+    if group.view.phase is not PodGroupPhase.INQUEUE:
+        return ()
+    placed = [pod for pod in pods if pod.placed]
+    if group.reached([task_of(pod) for pod in placed]):
+        return ()
+    return tuple(pod for pod in placed if pod.view.holds_room and pod.made_again)
+
+
 def judge_plain(binding: Binding, pod: MemberPod | None) -> PlainStep:  # noqa: PLR0911 - one for each case
     """Say what a binding needs of a pod. One decided before it was seen is whichever has the name."""
     if pod is None:

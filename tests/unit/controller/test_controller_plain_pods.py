@@ -15,6 +15,7 @@ from shared.api import resources as r
 from shared.errors import Refused
 from shared.events import topics
 from shared.telemetry.telemetry import Telemetry
+from tests.unit.controller.conftest import Life, Mortal
 
 pytestmark = pytest.mark.looptime
 
@@ -101,7 +102,7 @@ class PlainWorld:
 @pytest.fixture
 def plain(world):
     @asynccontextmanager
-    async def make(*, run=True, **settings):
+    async def make(*, run=True, started=True, **settings):
         async with world(started=False, **settings) as one:
             them = PlainWorld(one)
             scheduler = build_scheduler(
@@ -115,7 +116,8 @@ def plain(world):
                         one.cluster.run_pods()
                     await asyncio.sleep(0.1)
 
-            await one.start()
+            if started:
+                await one.start()
             tasks = [asyncio.create_task(scheduler.run()), asyncio.create_task(kubelets())]
             try:
                 yield them
@@ -374,3 +376,100 @@ async def test_a_ready_gang_of_plain_pods_is_told_on_its_topic_once(plain):
         await w.all_bound("web-0", "web-1", "web-2")
         ready = [envelope.data.gang for envelope in await w.one.events(topics.PODGROUP_READY)]
         assert [(gang.job, gang.name) for gang in ready] == [(None, f"podgroup-{owner['metadata']['uid']}")]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("number", range(1, 13))
+async def test_killed_at_any_write_the_gang_starts_whole_and_no_pod_is_taken_away(plain, number, when):
+    async with plain(started=False, settle_seconds=1.0) as w:
+        life = Life(number, when)
+        await w.one.start(cluster=Mortal(w.cluster, life), log=Mortal(w.one.log, life))
+        w.node("n1")
+        owner = w.replica_set(**{names.GROUP_MIN_MEMBER: "3"})
+        pods = [f"web-{index}" for index in range(3)]
+        for pod in pods:
+            w.put(plain_pod(pod, owner=owner))
+        with contextlib.suppress(TimeoutError):  # later writes are not needed
+            await asyncio.wait_for(life.dead.wait(), 10)
+        for one in life.opened:
+            await one.close()
+        w.one.task.cancel()
+        with contextlib.suppress(BaseException):
+            await w.one.task
+        w.one.task = None
+        await w.one.start()
+        name = f"podgroup-{owner['metadata']['uid']}"
+        await w.one.until(lambda: all(w.nodes_of(*pods)) and w.status(name).get("running") == 3)
+        await w.one.until(
+            lambda: all(
+                names.GROUP_NAME in w.cluster.one(r.PODS, pod)["metadata"]["annotations"] for pod in pods
+            )
+        )
+        assert len(w.cluster.all(r.PODGROUPS)) == 1
+        assert not any(line.startswith("delete pods") for line in w.cluster.log)
+
+
+async def test_a_gang_bound_in_part_whose_decision_is_lost_gives_its_room_back(plain):
+    async with plain(started=False, partial_grace_seconds=5.0) as w:
+        owner = w.replica_set(**{names.GROUP_MIN_MEMBER: "2"})
+        name = f"podgroup-{owner['metadata']['uid']}"
+        w.pod_group(name, 2)
+        w.cluster.change(r.PODGROUPS, "default", name, {"status": {"phase": "Inqueue"}})
+        w.node("n1", gpus=1)
+        for pod in ("web-0", "web-1"):
+            w.put(plain_pod(pod, owner=owner, group=name))
+        await w.cluster.bind("default", "web-0", "n1")
+        await w.one.start()
+        await asyncio.sleep(3)
+        assert w.nodes_of("web-0") == ["n1"]
+        await w.one.until(lambda: w.cluster.one(r.PODS, "web-0") is None)
+        assert w.status(name)["phase"] == "Pending"
+
+
+async def test_the_pods_and_podgroups_of_a_cluster_that_ran_volcano_go_on(plain):
+    async with plain(started=False) as w:
+        w.node("n1")
+        owner = w.replica_set()
+        name = f"podgroup-{owner['metadata']['uid']}"
+        w.pod_group(name, 1)
+        w.cluster.change(r.PODGROUPS, "default", name, {"status": {"phase": "Running", "running": 1}})
+        w.put(plain_pod("web-0", owner=owner, group=name))
+        await w.cluster.bind("default", "web-0", "n1")
+        w.put(plain_pod("web-1", owner=owner, group=name))
+        await w.one.start()
+        await w.all_bound("web-1")
+        await w.one.until(lambda: w.status(name).get("running") == 2)
+        assert w.status(name)["phase"] == "Running"
+
+
+async def test_each_role_of_an_integrations_gang_has_its_own_minimum(plain):
+    async with plain() as w:
+        w.node("n1")
+        w.pod_group("roles", 2, minTaskMember={"driver": 1, "executor": 1})
+
+        def role(name: str, task: str) -> dict:
+            pod = plain_pod(name, group="roles")
+            pod["metadata"]["annotations"][names.TASK_SPEC] = task
+            return pod
+
+        w.put(role("exec-0", "executor"))
+        w.put(role("exec-1", "executor"))
+        await asyncio.sleep(3)
+        assert w.nodes_of("exec-0", "exec-1") == [None, None]  # two pods, but no driver
+        w.put(role("driver", "driver"))
+        await w.all_bound("driver", "exec-0", "exec-1")
+
+
+async def test_a_new_number_on_the_owner_counts_from_its_next_pods_on(plain):
+    async with plain() as w:
+        w.node("n1")
+        owner = w.replica_set()
+        name = f"podgroup-{owner['metadata']['uid']}"
+        w.put(plain_pod("web-0", owner=owner))
+        await w.all_bound("web-0")
+        annotations = {names.GROUP_MIN_MEMBER: "4"}
+        w.cluster.change(REPLICASETS, "default", "web-7d9", {"metadata": {"annotations": annotations}})
+        await asyncio.sleep(6)
+        w.put(plain_pod("web-1", owner=owner))
+        await w.one.until(lambda: w.group(name)["spec"]["minMember"] == 4)
+        assert w.group(name)["spec"]["minResources"]["pods"] == "4"
