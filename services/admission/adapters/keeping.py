@@ -33,6 +33,8 @@ from shared.telemetry.telemetry import Telemetry
 _CONFIGURATIONS: Final = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
 _PART: Final = "certificate"
 _RETRY_SECONDS: Final = 5.0
+_SETTLE_SECONDS: Final = 3.0
+"""What API servers get to learn of a new authority by their watches, before they meet its certificate."""
 _FILES_SECONDS: Final = 30.0
 """How often files are looked at: the kubelet brings a changed Secret into a pod within about a minute."""
 
@@ -151,6 +153,7 @@ class SecretKeeper(_Presenting):
         self._cluster = cluster
         self._place = place
         self._trust = trust
+        self._authority = b""
         self._wake = asyncio.Event()
         self._alarm = Alarm(clock, self._wake)
 
@@ -205,6 +208,9 @@ class SecretKeeper(_Presenting):
         if certificates is None or step is not Step.KEEP:
             certificates = await self._renew(secret, certificates, step, now)
         await self._trust.spread(certificates.bundle(now))
+        if self._authority not in (b"", certificates.authority):
+            await self._clock.sleep(_SETTLE_SECONDS)
+        self._authority = certificates.authority
         self._present(certificates.serving, certificates.serving_key)
         return certificates
 

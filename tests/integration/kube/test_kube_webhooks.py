@@ -1,0 +1,218 @@
+"""The webhooks as a real API server calls them, with kubectl; and what goes on while they are dead."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from shared.api.resources import (
+    CRONJOBS,
+    HYPERNODES,
+    JOBFLOWS,
+    JOBS,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    PODGROUPS,
+    PODS,
+    QUEUES,
+    SECRETS,
+    SERVICEACCOUNTS,
+    VALIDATING_WEBHOOKS,
+)
+from shared.api.webhooks import PATHS
+from shared.clock import SystemClock
+from shared.errors import AlreadyExists, Refused, Unavailable
+from shared.kube.client import connect
+from shared.kube.port import Cluster, Resource
+from tests.fixtures.kube import install_crds, start_control_plane, until
+from tests.fixtures.webhooks import NAMESPACE, install, is_trusted, webhooks
+from tests.unit.admission.worlds import VALID, spoiled
+from tools.kube import ControlPlane
+
+KUBECTL = shutil.which("kubectl")
+EXPIRY = "pumice_admission_webhook_certificate_expiry_seconds"
+BUDGET = {"volcano.sh/jdb-min-available": "none"}
+OPTIONS: dict[str, Any] = {"paths": PATHS, "pod_annotations": ("team",), "pod_namespaces": ("gpu",)}
+BAD = {
+    HYPERNODES: ({"tier": 1, "members": [{"type": "Node", "selector": {"regexMatch": {"pattern": "a(b"}}}]},
+                 "spec.members[0].selector.regexMatch.pattern: "),
+    JOBFLOWS: ({"flows": [{"name": "a", "dependsOn": {"targets": ["z"]}}]}, "spec.flows[0].dependsOn.targets[0]: "),
+    CRONJOBS: ({"schedule": "often", "jobTemplate": {"spec": VALID["spec"]}}, "spec.schedule: "),
+    PODGROUPS: ({"queue": "nowhere"}, "spec.queue: "),
+    QUEUES: ({"parent": "nowhere"}, "spec.parent: "),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane of this module's own: webhooks, dead ones too, are the whole cluster's."""
+    made = start_control_plane(tmp_path_factory.mktemp("kube"), node_lifecycle=False)
+    yield made
+    made.kill()
+
+
+@pytest.fixture
+async def cluster(plane: ControlPlane) -> AsyncIterator[Cluster]:
+    client = connect(str(plane.kubeconfig), clock=SystemClock())
+    await install_crds(client)
+    for resource, name, spec in (
+        (NAMESPACES, "team", {}),
+        (QUEUES, "research", {}),
+        (QUEUES, "leaf", {"parent": "research"}),
+    ):
+        with suppress(AlreadyExists):
+            await client.create(resource, None, obj(resource, name, spec))
+    await until(client, SERVICEACCOUNTS, "team", "default")
+    yield client
+    for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
+        await client.delete(resource, None, "pumice")
+    await client.close()
+
+
+def obj(resource: Resource, name: str, spec: Any, **metadata: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": name, **metadata},
+        "spec": spec,
+    }
+
+
+def job(name: str, *changes: tuple[str, Any]) -> dict[str, Any]:
+    return spoiled(("metadata/name", name), ("spec/queue", "leaf"), *changes)
+
+
+def pod(name: str, scheduler: str = "default-scheduler", **annotations: str) -> dict[str, Any]:
+    spec = {"schedulerName": scheduler, "containers": [{"name": "main", "image": "x"}]}
+    return obj(PODS, name, spec, annotations=annotations)
+
+
+Kubectl = Callable[..., Awaitable[str]]
+
+
+@pytest.fixture
+def kubectl(plane: ControlPlane, tmp_path: Path) -> Kubectl:
+    async def run(*arguments: str, stdin: Any = None, code: int = 0) -> str:
+        process = await asyncio.create_subprocess_exec(
+            str(KUBECTL), f"--kubeconfig={plane.kubeconfig}", f"--cache-dir={tmp_path}", *arguments,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        )  # fmt: skip
+        output, _ = await asyncio.wait_for(process.communicate(yaml.safe_dump(stdin).encode()), 60)
+        assert process.returncode == code, output.decode()
+        return output.decode()
+
+    return run
+
+
+@pytest.mark.kubectl
+@pytest.mark.skipif(KUBECTL is None, reason="kubectl is not installed")
+async def test_kubectl_apply_of_a_bad_job_prints_every_reason(cluster, kubectl):
+    async with webhooks(cluster) as running:
+        await install(cluster, running.url)
+        await is_trusted(cluster)
+        bad = job("bad", ("spec/queue", "leef"), ("spec/tasks/1/name", "master"), ("spec/plugins/x", []))
+        printed = await kubectl("apply", "-f", "-", stdin=bad, code=1)
+        assert printed.splitlines()[0].strip() == 'The Job "bad" is invalid:'
+        assert {line.partition(":")[0] for line in printed.splitlines()[1:]} == {
+            "* spec.tasks[1].name", "* spec.plugins[x]", "* spec.queue",
+        }  # fmt: skip
+        assert "created" in await kubectl("apply", "-f", "-", stdin=job("good"))
+        changed = await kubectl(
+            "patch", "vcjob", "-n", "team", "good", "--type=merge", "-p", '{"spec":{"maxRetry":9}}', code=1
+        )
+        assert "spec.maxRetry: may not change" in changed
+        refused = await kubectl("delete", "queue", "research", code=1)
+        assert 'metadata.name: queue "research" has queues below it: delete "leaf" first' in refused
+
+
+async def test_every_kind_is_asked_about_and_pods_only_when_they_are_ours(cluster):
+    """The API server compiles and evaluates the conditions: nobody else can say that they are right."""
+    async with webhooks(cluster, webhook_paths=PATHS) as running:
+        await install(cluster, running.url, **OPTIONS)
+        await is_trusted(cluster)
+        made = await cluster.create(JOBS, "team", job("defaults", ("spec/minAvailable", ...)))
+        assert (made["spec"]["minAvailable"], made["spec"]["schedulerName"]) == (4, "volcano")
+        for resource, (spec, reason) in BAD.items():
+            with pytest.raises(Refused) as caught:
+                await cluster.create(
+                    resource, "team" if resource.namespaced else None, obj(resource, "one", spec)
+                )
+            assert reason in str(caught.value)
+        with pytest.raises(Refused, match="jdb-min-available"):
+            await cluster.create(PODS, "team", pod("ours", "volcano", **BUDGET))
+        await cluster.create(PODS, "team", pod("ours-too", "volcano", team="a"))
+        await cluster.create(PODS, "team", pod("foreign", **BUDGET))
+        await cluster.patch(QUEUES, None, "leaf", {"metadata": {"labels": {"a": "b"}}})
+        with pytest.raises(Refused, match="hierarchy-weights"):
+            await cluster.patch(
+                QUEUES, None, "leaf", {"metadata": {"annotations": {"volcano.sh/hierarchy-weights": "x"}}}
+            )
+
+        def asked(path: str) -> float:
+            verdicts = ("allowed", "patched", "denied")
+            name = "pumice_admission_webhook_answers_total"
+            return sum(running.metric(name, path=path, verdict=verdict) for verdict in verdicts)
+
+        assert (asked("/pods/validate"), asked("/pods/mutate")) == (1, 1)
+        assert asked("/queues/validate") == 2, "one create, one change of an annotation that a rule reads"
+
+
+async def test_a_dead_webhook_stops_no_pod_that_is_not_ours_and_nobody_who_cleans_up(cluster):
+    async with webhooks(cluster) as running:
+        await install(cluster, running.url)
+        await is_trusted(cluster)
+        await cluster.create(JOBS, "team", job("kept"))
+    await cluster.create(PODS, "team", pod("while-dead"))
+    await cluster.create(PODS, "team", pod("while-dead-2", **BUDGET))
+    await cluster.create(PODS, "team", pod("ours-while-dead", "volcano"))
+    await cluster.create(PODS, "team", pod("ours-while-dead-2", "volcano", **BUDGET))
+    await cluster.patch(JOBS, "team", "kept", {"metadata": {"annotations": {"a": "b"}}})
+    await cluster.patch(JOBS, "team", "kept", {"status": {"version": 1}}, subresource="status")
+    await cluster.delete(JOBS, "team", "kept")
+    with pytest.raises(Unavailable, match=r"mutate\.jobs\.pumice\.dev"):
+        await cluster.create(JOBS, "team", job("late"))
+
+
+class MovedClock(SystemClock):
+    """The machine's clock, set back."""
+
+    def __init__(self) -> None:
+        self.offset = -timedelta(days=61)
+
+    def now(self):
+        return super().now() + self.offset
+
+
+async def test_the_api_server_believes_a_new_authority_without_a_pause(cluster):
+    clock = MovedClock()
+    lives = {"webhook_secret": "short-lived", "webhook_authority_days": 91}
+
+    async def ask() -> None:
+        with pytest.raises(Refused, match=r"spec\.queue"):  # by us, and never for want of an answer
+            await cluster.create(JOBS, "team", job("never", ("spec/queue", "nowhere")))
+
+    async with webhooks(cluster, clock=clock, **lives) as running:
+        await install(cluster, running.url)
+        await is_trusted(cluster)
+        port = running.service.webhook_port
+        before = running.metric(EXPIRY)
+        clock.offset = timedelta()
+        looked = {"metadata": {"annotations": {"look": "now"}}}  # as it does by itself twice a day
+        await cluster.patch(SECRETS, NAMESPACE, "short-lived", looked)
+        async with asyncio.timeout(60):
+            while True:
+                await ask()
+                if running.metric(EXPIRY) != before:
+                    break
+                await asyncio.sleep(0.05)
+        await ask()
+    async with webhooks(cluster, clock=clock, webhook_port=port, **lives):
+        await ask()  # over a new connection, so that the new certificate is shown
