@@ -18,7 +18,11 @@ from pumice.cli.exits import Exit, code_of
 from pumice.errors import PumiceError, Rejected
 
 GROUP: Final = "pumice.commands"
-KNOWN: Final = {"up": "Start the whole platform in this process"}
+KNOWN: Final = {
+    "install": "Prepare a cluster: definitions, accounts, webhooks",
+    "uninstall": "Take out of a cluster what install put in",
+    "up": "Start the whole platform in this process",
+}
 """Commands of other distributions that are worth a line in the help, by what they do."""
 SERVER: Final = "pumice-server"
 

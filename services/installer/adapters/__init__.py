@@ -1,0 +1,1 @@
+"""Puts it there."""
