@@ -26,7 +26,7 @@ class Belongings:
 
 
 def belongings(job: Wanted, phase: JobPhase | None, outside: Outside) -> Belongings:
-    """Return what a job should have in a phase. Raises PluginError; :func:`trouble` said so before."""
+    """Return what a job should have in a phase."""
     claims = tuple(claim_objects(job))
     if phase not in NEEDED:
         return Belongings(claims)

@@ -7,7 +7,6 @@ from typing import Final
 from services.controller.core.claims import mount_claims
 from services.controller.core.model import JSON, Task, Wanted
 from services.controller.core.plugins import registry
-from services.controller.core.plugins.arguments import PluginError
 from services.controller.core.status import Status
 from shared.api import names
 from shared.api.pods import PodSpec
@@ -36,20 +35,14 @@ def placing_spec(wanted: Wanted, task: Task) -> PodSpec:
     """
     spec = task.spec.template.spec
     if wanted.spec.get("plugins") or wanted.spec.get("volumes"):
-        try:
-            return PodSpec.model_validate(make_pod(wanted, Status(), task, 0)["spec"])
-        except PluginError:
-            return spec  # the job waits, and says why
+        return PodSpec.model_validate(make_pod(wanted, Status(), task, 0)["spec"])
     if wanted.priority_class and not spec.priority_class_name:
         return spec.model_copy(update={"priority_class_name": wanted.priority_class})
     return spec
 
 
 def make_pod(wanted: Wanted, status: Status, task: Task, index: int, *, node: str | None = None) -> JSON:
-    """Return the body of a member's pod; with ``node`` it is created already bound.
-
-    Raises PluginError (the world's no, as far as callers care) when a plugin cannot do its part.
-    """
+    """Return the body of a member's pod; with ``node`` it is created already bound."""
     template = task.spec.template
     spec = template.spec.dump()
     spec.setdefault("schedulerName", wanted.scheduler)

@@ -175,6 +175,17 @@ async def test_a_plugin_that_cannot_work_keeps_the_job_waiting_and_says_why(worl
         assert w.group() is None
 
 
+async def test_a_job_that_runs_goes_on_with_arguments_that_a_new_one_may_not_have(world):
+    async with world() as w:
+        await w.admit(job(plugins={"svc": []}))
+        await w.run_gang()
+        w.cluster.change(r.JOBS, "default", "train", {"spec": {"plugins": {"svc": ["--bogus"]}}})
+        w.cluster.remove(r.SERVICES, "default", "train")
+        w.cluster.remove(r.PODS, "default", "train-worker-1", graceful=False)
+        await w.until(lambda: "services/train" in there(w) and "train-worker-1" in w.pods())
+        assert w.phase() in ("Running", "Pending")
+
+
 async def test_a_service_of_somebody_else_is_left_alone_and_waited_for(world):
     async with world() as w:
         foreign = {"metadata": {"name": "train"}, "spec": {"selector": {"app": "web"}}}

@@ -27,7 +27,7 @@ DEFAULTS = {"master": "master", "port": 22, "quiet": False, "loud": True}
     ],
 )
 def test_arguments_are_read_as_go_reads_flags(arguments, expected):
-    flags = Flags("mpi", arguments, DEFAULTS)
+    flags = Flags("mpi", arguments, DEFAULTS, strict=True)
     read = (flags.text("master"), flags.number("port"), flags.switch("quiet"), flags.switch("loud"))
     assert read == expected
 
@@ -47,7 +47,7 @@ def test_arguments_are_read_as_go_reads_flags(arguments, expected):
 )
 def test_a_wrong_argument_is_named_with_its_field(arguments, says):
     with pytest.raises(PluginError) as error:
-        Flags("mpi", arguments, DEFAULTS)
+        Flags("mpi", arguments, DEFAULTS, strict=True)
     assert str(error.value).startswith("spec.plugins[mpi]: ")
     assert says in str(error.value)
 
@@ -55,4 +55,9 @@ def test_a_wrong_argument_is_named_with_its_field(arguments, says):
 @pytest.mark.parametrize("port", [0, -1, 65536])
 def test_a_port_is_one_of_tcps(port):
     with pytest.raises(PluginError, match="a port from 1 to 65535"):
-        Flags("mpi", [f"--port={port}"], DEFAULTS).port("port")
+        Flags("mpi", [f"--port={port}"], DEFAULTS, strict=True).port("port")
+
+
+def test_a_job_that_runs_already_goes_on_without_what_is_wrong_as_in_volcano():
+    flags = Flags("mpi", ["--port=70000", "--boss=x", "--master=late"], DEFAULTS, strict=False)
+    assert (flags.port("port"), flags.text("master")) == (22, "master")

@@ -1,8 +1,9 @@
 """A plugin's arguments, read as Go's flag package reads them.
 
 ``-port 22``, ``--port=22``, ``-flag`` and ``--flag=false`` for switches; numbers also as ``0x16``. Volcano
-logs a wrong argument and goes on with the defaults; here it is an error, for a job that runs with another
-port than its author meant is worse than one that waits and says why.
+logs a wrong argument and goes on without it and what follows. Here a new job with one is not started, for
+running with another port than its author meant is worse than waiting and saying why; but one that has been
+started (by Volcano, or by an older version) goes on as there: that is what not ``strict`` means.
 """
 
 from __future__ import annotations
@@ -25,12 +26,22 @@ class PluginError(Refused):
 
 
 class Flags:
-    """Arguments of one plugin; each flag's kind is that of its default. Raises PluginError."""
+    """Arguments of one plugin; each flag's kind is that of its default. If ``strict``, raises PluginError."""
 
-    def __init__(self, plugin: str, arguments: Sequence[str], defaults: Mapping[str, Value]) -> None:
+    def __init__(
+        self, plugin: str, arguments: Sequence[str], defaults: Mapping[str, Value], *, strict: bool
+    ) -> None:
         self._plugin = plugin
+        self._strict = strict
+        self._defaults = defaults
         self._values: dict[str, Value] = dict(defaults)
-        rest = iter(arguments)
+        try:
+            self._take_all(iter(arguments))
+        except PluginError:
+            if strict:
+                raise
+
+    def _take_all(self, rest: Iterator[str]) -> None:
         for argument in rest:
             if argument == "--":
                 break
@@ -83,9 +94,11 @@ class Flags:
     def port(self, name: str) -> int:
         """Return a flag's number if it can be a port."""
         value = self.number(name)
-        if not 0 < value <= 65535:  # noqa: PLR2004 - the ports of TCP
+        if 0 < value <= 65535:  # noqa: PLR2004 - the ports of TCP
+            return value
+        if self._strict:
             raise self._wrong(f"--{name} is a port from 1 to 65535, not {value}")
-        return value
+        return int(self._defaults[name])
 
     def _known(self) -> str:
         return ", ".join(f"--{name}" for name in self._values) or "none"

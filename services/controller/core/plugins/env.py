@@ -12,9 +12,9 @@ class Env(Pods):
     """``VK_TASK_INDEX`` and ``VC_TASK_INDEX``. Arguments mean nothing to it, as in Volcano."""
 
     @classmethod
-    def read(cls, arguments: Sequence[str]) -> Env:
+    def read(cls, arguments: Sequence[str], *, strict: bool = True) -> Env:
         """Return the plugin."""
-        del arguments
+        del arguments, strict
         return cls()
 
     def mutate(self, job: Wanted, task: Task, index: int, pod: JSON) -> None:

@@ -22,9 +22,9 @@ class HcclRank(Pods):
     worker: str
 
     @classmethod
-    def read(cls, arguments: Sequence[str]) -> HcclRank:
+    def read(cls, arguments: Sequence[str], *, strict: bool = True) -> HcclRank:
         """Read the arguments."""
-        flags = Flags(NAME, arguments, {"master": "master", "worker": "worker"})
+        flags = Flags(NAME, arguments, {"master": "master", "worker": "worker"}, strict=strict)
         return cls(flags.text("master"), flags.text("worker"))
 
     def mutate(self, job: Wanted, task: Task, index: int, pod: JSON) -> None:

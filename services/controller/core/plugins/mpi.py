@@ -24,9 +24,9 @@ class Mpi(Pods):
     port: int
 
     @classmethod
-    def read(cls, arguments: Sequence[str]) -> Mpi:
+    def read(cls, arguments: Sequence[str], *, strict: bool = True) -> Mpi:
         """Read the arguments."""
-        flags = Flags(NAME, arguments, _DEFAULTS)
+        flags = Flags(NAME, arguments, _DEFAULTS, strict=strict)
         return cls(flags.text("master"), flags.text("worker"), flags.port("port"))
 
     def mutate(self, job: Wanted, task: Task, index: int, pod: JSON) -> None:

@@ -38,9 +38,9 @@ class PyTorch(Pods):
     wait_image: str
 
     @classmethod
-    def read(cls, arguments: Sequence[str]) -> PyTorch:
+    def read(cls, arguments: Sequence[str], *, strict: bool = True) -> PyTorch:
         """Read the arguments."""
-        flags = Flags(NAME, arguments, _DEFAULTS)
+        flags = Flags(NAME, arguments, _DEFAULTS, strict=strict)
         return cls(
             flags.text("master"),
             flags.text("worker"),

@@ -41,9 +41,9 @@ class Ray:
     client_port: int
 
     @classmethod
-    def read(cls, arguments: Sequence[str]) -> Ray:
+    def read(cls, arguments: Sequence[str], *, strict: bool = True) -> Ray:
         """Read the arguments."""
-        flags = Flags(NAME, arguments, _DEFAULTS)
+        flags = Flags(NAME, arguments, _DEFAULTS, strict=strict)
         return cls(
             flags.text("head"),
             flags.text("headContainer"),
@@ -73,7 +73,7 @@ class Ray:
         del index
         head = find_task(job, self.head)
         if head is None:
-            raise PluginError(f"spec.plugins[{NAME}]: the job has no task {self.head} for the head")
+            return
         for container in containers(pod, init=False):
             if task.name == self.head and container.get("name") == self.head_container:
                 for name, port in self._ports():

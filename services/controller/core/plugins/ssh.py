@@ -31,7 +31,7 @@ class Ssh:
     port: int = _PORT
 
     @classmethod
-    def read(cls, arguments: Sequence[str]) -> Ssh:
+    def read(cls, arguments: Sequence[str], *, strict: bool = True) -> Ssh:
         """Read the arguments. A port that is none is 22, as in Volcano."""
         flags = Flags(
             NAME,
@@ -42,6 +42,7 @@ class Ssh:
                 "ssh-public-key": "",
                 "ssh-port": _PORT,
             },
+            strict=strict,
         )
         port = flags.number("ssh-port")
         return cls(

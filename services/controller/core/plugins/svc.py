@@ -27,7 +27,7 @@ class Svc:
     inject_hosts_env: bool = True
 
     @classmethod
-    def read(cls, arguments: Sequence[str]) -> Svc:
+    def read(cls, arguments: Sequence[str], *, strict: bool = True) -> Svc:
         """Read the arguments."""
         flags = Flags(
             NAME,
@@ -37,6 +37,7 @@ class Svc:
                 "disable-network-policy": False,
                 "inject-hosts-env": True,
             },
+            strict=strict,
         )
         return cls(
             flags.switch("publish-not-ready-addresses"),
@@ -85,9 +86,9 @@ class Svc:
 
 
 def is_closed(job: Wanted) -> bool:
-    """Say whether the plugin's network policy lets nobody but the job's own pods in. Raises PluginError."""
+    """Say whether the plugin's network policy lets nobody but the job's own pods in."""
     arguments = (job.spec.get("plugins") or {}).get(NAME)
-    return arguments is not None and not Svc.read(arguments).disable_network_policy
+    return arguments is not None and not Svc.read(arguments, strict=False).disable_network_policy
 
 
 def config_map(job: Wanted) -> str:

@@ -26,9 +26,9 @@ class TensorFlow(Pods):
     port: int
 
     @classmethod
-    def read(cls, arguments: Sequence[str]) -> TensorFlow:
+    def read(cls, arguments: Sequence[str], *, strict: bool = True) -> TensorFlow:
         """Read the arguments."""
-        flags = Flags(NAME, arguments, _DEFAULTS)
+        flags = Flags(NAME, arguments, _DEFAULTS, strict=strict)
         return cls({flags.text(role): role for role in reversed(_ROLES)}, flags.port("port"))
 
     def mutate(self, job: Wanted, task: Task, index: int, pod: JSON) -> None:
