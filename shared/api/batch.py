@@ -14,6 +14,8 @@ from shared.api.volumes import PersistentVolumeClaimSpec
 
 API_VERSION: Final = "batch.volcano.sh/v1alpha1"
 KIND: Final = "Job"
+MOST_PODS: Final = 10_000
+"""Pods of one job: a gang is told, decided and answered in one message each, which must fit the log."""
 DNS_SUBDOMAIN: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 DNS_LABEL: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 

@@ -17,7 +17,7 @@ from services.admission.core.reach import expose_rules
 from services.admission.core.tasks import at_least, number_rules, task_rules, topology_rules
 from services.admission.core.view import QueueView
 from services.admission.core.violations import Violation, did_you_mean, listing
-from shared.api.batch import Job, JobSpec, VolumeSpec
+from shared.api.batch import MOST_PODS, Job, JobSpec, VolumeSpec
 from shared.api.names import EXPOSE, ROOT_QUEUE
 
 _QUEUE: Final = "spec.queue"
@@ -57,6 +57,8 @@ def _ranges(spec: JobSpec) -> Iterator[Violation]:
 
 def _minimum(spec: JobSpec) -> Iterator[Violation]:
     total = sum(max(0, task.replicas) for task in spec.tasks)
+    if total > MOST_PODS:
+        yield Violation("too-many-pods", "spec.tasks", f"{total} pods in all; a job has at most {MOST_PODS}")
     if spec.tasks and spec.min_available > total:
         yield Violation(
             "min-available-above-replicas",

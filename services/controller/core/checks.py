@@ -13,6 +13,7 @@ from services.controller.core.model import JSON, Priorities, Task, Wanted
 from services.controller.core.policies import bad_timeout
 from services.controller.core.shapes import shape_of
 from shared.api import names
+from shared.api.batch import MOST_PODS
 
 
 def problem(
@@ -29,6 +30,8 @@ def problem(
     duplicates = len({task.name for task in wanted.tasks}) < len(wanted.tasks)
     if duplicates:
         return "spec.tasks: two tasks have the same name"
+    if wanted.replicas > MOST_PODS:
+        return f"spec.tasks: {wanted.replicas} pods in all; a job has at most {MOST_PODS}"
     if wanted.min_available > wanted.replicas:
         return (
             f"spec.minAvailable: {wanted.min_available} is more than the {wanted.replicas} pods of all tasks"

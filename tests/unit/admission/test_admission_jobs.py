@@ -27,6 +27,8 @@ CASES: list[tuple[str, list[tuple[str, Any]], list[tuple[str, str]]]] = [
     ("negative ttl", [("spec/ttlSecondsAfterFinished", -1)], [("out-of-range", "spec.ttlSecondsAfterFinished")]),
     ("minSuccess of zero", [("spec/minSuccess", 0)], [("out-of-range", "spec.minSuccess")]),
     ("minimum above replicas", [("spec/minAvailable", 5)], [("min-available-above-replicas", "spec.minAvailable")]),
+    ("more pods than one message tells of", [(f"{TASK}/replicas", 20_000), (f"{TASK}/minAvailable", 1)],
+     [("too-many-pods", "spec.tasks")]),
     ("negative replicas", [(f"{TASK}/replicas", -2), (f"{TASK}/minAvailable", 0), ("spec/minAvailable", 1)],
      [("out-of-range", "spec.tasks[1].replicas")]),
     ("negative minimum of a task", [(f"{TASK}/minAvailable", -1)], [("out-of-range", "spec.tasks[1].minAvailable")]),
