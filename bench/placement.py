@@ -4,11 +4,15 @@
 
 Measured, each several times, with the median and the lowest and highest:
 
-- **burst**: gangs wait in a cluster; time of ``decide`` for all of them. When the cluster is 80 % full
-  the pods end and it goes on, until ``--pods`` were placed. Reading events is timed apart.
+- **burst**: gangs wait in an empty cluster; time of ``decide`` for all of them. When the cluster is 80 % full
+  the pods end and it goes on, until ``--pods`` were placed. Reading events is timed apart. The repeats
+  go through one model: the first of them also makes its indexes.
+- **growth**: what a decision costs in the largest cluster, over the smallest.
 - **lone gang**: one gang of 4 arrives in a cluster that is half full: its event and its cycle.
 - **waiting**: 10,000 equal gangs wait for room that is not there, and a pod elsewhere ends: one cycle.
 - **memory** of the nodes, and of pods that run.
+
+With its defaults it ends within about a minute on two cores that do nothing else.
 
 Times are CPU time of the one thread: the core does nothing else than compute, so on an idle machine that
 is the wall time, and on a busy one it still says what the core costs.
@@ -22,7 +26,7 @@ import gc
 import pstats
 import time
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -90,21 +94,27 @@ def bound(decision: Decision, of: Shape) -> list[PodState]:
     ]
 
 
-def burst(nodes: int, size: int, pods: int, shapes: int) -> Row:
-    """Place ``pods`` pods in gangs of ``size``, in waves that fill the cluster to 80 %."""
+def bursts(nodes: int, size: int, pods: int, shapes: int, repeats: int) -> list[Row]:
+    """Place ``pods`` pods in gangs of ``size``, several times, in waves that fill the cluster to 80 %."""
     model = cluster(nodes)
     kinds = [shape(number) for number in range(shapes)]
+    return [_burst(model, f"r{repeat}", size, pods, kinds, nodes) for repeat in range(repeats)]
+
+
+def _burst(model: Model, name: str, size: int, pods: int, kinds: Sequence[Shape], nodes: int) -> Row:
     wave = max(1, min(pods, int(nodes * GPUS * FULL)) // size)
     placed = decisions = events = number = 0
     deciding = folding = 0.0
     while placed < pods:
-        waiting = [gang(f"g{number + i}", size, kinds[(number + i) % shapes]) for i in range(wave)]
+        waiting = [
+            gang(f"{name}-{index}", size, kinds[index % len(kinds)]) for index in range(number, number + wave)
+        ]
         number += wave
+        gc.collect()
         started = time.thread_time()
         for one in waiting:
             model.gang_ready(one)
         folding += time.thread_time() - started
-        gc.collect()
         started = time.thread_time()
         made = decide(model, NOW).decisions
         deciding += time.thread_time() - started
@@ -153,7 +163,7 @@ def lone(nodes: int, count: int) -> list[float]:
 
 
 def waiting(nodes: int, gangs: int, count: int) -> list[float]:
-    """Return seconds of a cycle when many equal gangs wait and a pod that frees too little ends."""
+    """Return seconds of ``count`` cycles: many equal gangs wait, and a pod ends: all free too little."""
     model = cluster(nodes)
     kind = shape(0)
     for number in range(nodes * GPUS // 20):
@@ -162,8 +172,9 @@ def waiting(nodes: int, gangs: int, count: int) -> list[float]:
     states = [state for one in made[: count // 20 + 1] for state in bound(one, kind)]
     for state in states:
         model.apply_pod(state)
+    of_all = gang("wait", count + 1, kind)
     for number in range(gangs):
-        model.gang_ready(gang(f"wait{number}", 500, kind))
+        model.gang_ready(of_all.model_copy(update={"name": f"wait{number}", "uid": f"wait{number}"}))
     decide(model, NOW)
     seconds: list[float] = []
     for state in states[:count]:
@@ -174,15 +185,15 @@ def waiting(nodes: int, gangs: int, count: int) -> list[float]:
     return seconds
 
 
-def memory(nodes: int) -> Row:
-    """Return what nodes and running pods take, arrays and objects."""
+def memory(nodes: int, most: int) -> Row:
+    """Return what nodes and running pods, ``most`` at most, take: arrays and objects."""
     gc.collect()
     tracemalloc.start()
     model = cluster(nodes)
     of = shape(0)
     model.index(model.shapes.intern(of))
     with_nodes = tracemalloc.get_traced_memory()[0]
-    pods = nodes * GPUS // 2
+    pods = min(nodes * GPUS // 2, most)
     for number in range(pods // 20):
         model.gang_ready(gang(f"g{number}", 20, of))
     for decision in decide(model, NOW).decisions:
@@ -200,6 +211,13 @@ def memory(nodes: int) -> Row:
     }
 
 
+def growth(size: int, costs: Mapping[int, float]) -> Row:
+    """Return what a decision about a gang of ``size`` costs by number of nodes."""
+    figures = list(costs.values())
+    by_nodes = {f"{nodes} nodes": cost for nodes, cost in costs.items()}
+    return {"gang": size, **by_nodes, "factor": figures[-1] / figures[0]}
+
+
 def percentile(values: Sequence[float], part: float) -> float:
     """Return the value below which ``part`` of the values are."""
     return sorted(values)[min(len(values) - 1, int(part * len(values)))]
@@ -213,13 +231,17 @@ def run(options: argparse.Namespace) -> Report:
         {"pods": options.pods, "shapes": options.shapes, "repeats": options.repeats},
     )
     table = report.table("Burst", "Time of `decide` alone; events are folded in apart.")
+    costs: dict[int, dict[int, float]] = {}
     for nodes in options.nodes:
         for size in options.gang:
             if size > nodes * GPUS * FULL:
                 continue
-            runs = [burst(nodes, size, options.pods, options.shapes) for _ in range(options.repeats)]
+            runs = bursts(nodes, size, options.pods, options.shapes, options.repeats)
             figures = {name: Spread.of([one[name] for one in runs]) for name in runs[0]}
             table.rows.append({"nodes": nodes, "gang": size, **figures})
+            costs.setdefault(size, {})[nodes] = figures["us per decision"].median
+    table = report.table("Growth with the cluster", "Median us per decision, and the last over the first.")
+    table.rows += [growth(size, by_nodes) for size, by_nodes in costs.items()]
     table = report.table("A lone gang of 4 in a half full cluster", "From its event to its decision, in us.")
     for nodes in options.nodes:
         seconds = [value * 1e6 for value in lone(nodes, options.lone)]
@@ -238,7 +260,7 @@ def run(options: argparse.Namespace) -> Report:
         seconds = [value * 1e6 for value in waiting(nodes, options.waiting, options.lone // 4)]
         table.rows.append({"nodes": nodes, "p50": percentile(seconds, 0.5), "p99": percentile(seconds, 0.99)})
     table = report.table("Memory")
-    table.rows += [memory(nodes) for nodes in options.nodes]
+    table.rows += [memory(nodes, options.pods) for nodes in options.nodes]
     return report
 
 
@@ -247,9 +269,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="bench.placement", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--nodes", type=int, nargs="+", default=[1000, 5000, 20000])
     parser.add_argument("--gang", type=int, nargs="+", default=[1, 4, 20, 500], help="pods in a gang")
-    parser.add_argument("--pods", type=int, default=100_000, help="pods placed in each run")
+    parser.add_argument("--pods", type=int, default=10_000, help="pods placed in each repeat")
     parser.add_argument("--shapes", type=int, default=1, help="different shapes, taken in turn")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=3, help="of each burst")
     parser.add_argument("--lone", type=int, default=400, help="lone gangs timed")
     parser.add_argument("--waiting", type=int, default=10_000, help="gangs that wait")
     parser.add_argument("--profile", action="store_true", help="profile one burst instead")
@@ -258,7 +280,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.profile:
         profile = cProfile.Profile()
-        profile.runcall(burst, options.nodes[0], options.gang[0], options.pods, options.shapes)
+        profile.runcall(bursts, options.nodes[0], options.gang[0], options.pods, options.shapes, 1)
         pstats.Stats(profile).sort_stats("tottime").print_stats(25)
         return
     report = run(options)
