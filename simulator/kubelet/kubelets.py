@@ -21,9 +21,10 @@ from shared.errors import Conflict, NotFound, Refused, Unavailable
 from shared.kube.informer import Informer
 from shared.kube.port import JSON, Cluster, Patch
 from shared.service import Ids
-from simulator.kubelet.core.nodes import NodeSpec
+from simulator.kubelet.core.nodes import Endpoint, NodeSpec
 from simulator.kubelet.core.roster import PodEntry, Roster
 from simulator.kubelet.core.takeover import was_admitted
+from simulator.kubelet.heartbeat import Heartbeat
 from simulator.kubelet.registration import Registration
 
 _log = logging.getLogger(__name__)
@@ -54,7 +55,8 @@ class KubeletOptions:
     retry_seconds: float = 1.0
     """Wait before a write is tried again while the API server is away."""
     lease_seconds: float | None = None
-    """Renew each node's Lease so often; None (never) suits clusters without a node lifecycle controller."""
+    """Renew each node's Lease so often and watch the nodes: one that is taken for lost is said to be ready,
+    one that is removed is silent. None (never) suits clusters without a node lifecycle controller."""
 
 
 class Kubelets:
@@ -69,12 +71,16 @@ class Kubelets:
         *,
         options: KubeletOptions | None = None,
         rng: random.Random | None = None,
+        endpoint: Endpoint | None = None,
     ) -> None:
+        """``endpoint`` is where the nodes say that their kubelet's server is; see :mod:`.server`."""
         self._cluster = cluster
         self._clock = clock
         self._options = options or KubeletOptions()
         self._rng = rng or random.Random()  # noqa: S311 - jitter
-        self._registration = Registration(cluster, clock, ids, nodes, self._options.writers)
+        self._registration = Registration(
+            cluster, clock, ids, nodes, self._options.writers, endpoint=endpoint
+        )
         self._roster = Roster(nodes, start_delay=self._start_delay, stop_seconds=self._options.stop_seconds)
         self._changes: deque[tuple[JSON | None, JSON | None]] = deque()
         self._wake = asyncio.Event()
@@ -99,7 +105,7 @@ class Kubelets:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._follow())
                 if self._options.lease_seconds is not None:
-                    tasks.create_task(self._registration.renew_leases(self._options.lease_seconds))
+                    tasks.create_task(self._live(self._options.lease_seconds))
                 for _ in range(self._options.writers):
                     tasks.create_task(self._write_for_ever())
         finally:
@@ -142,6 +148,17 @@ class Kubelets:
         if self._roster.is_ours(new or old or {}):
             self._changes.append((old, new))
             self._wake.set()
+
+    async def _live(self, lease_seconds: float) -> None:
+        await self._ready.wait()
+        heartbeat = Heartbeat(
+            self._cluster,
+            self._clock,
+            self._registration,
+            lease_seconds,
+            on_removed=self._roster.stop_node,
+        )
+        await heartbeat.run()
 
     async def _follow(self) -> None:
         """Register the nodes, then take over what the watch shows and do what is due."""

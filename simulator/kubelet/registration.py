@@ -1,22 +1,23 @@
-"""Creates the Node objects, says when a node is lost or back, and renews leases if asked to."""
+"""Creates the Node objects, and says when a node is lost or back."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
-from shared.api.resources import LEASES, NODES
+from shared.api.resources import NODES
 from shared.clock import Clock
-from shared.errors import AlreadyExists, Conflict, NotFound, PumiceError, Unavailable
+from shared.errors import AlreadyExists, Conflict, Unavailable
 from shared.kube.port import JSON, Cluster, Patch
 from shared.service import Ids
 from simulator.kubelet.core.nodes import (
     SIMULATED,
+    Endpoint,
     NodeSpec,
+    is_ready,
     lost_conditions,
     lost_taints,
     node_object,
@@ -26,7 +27,8 @@ from simulator.kubelet.core.nodes import (
 _log = logging.getLogger(__name__)
 
 _NOT_READY: Final = "node.kubernetes.io/not-ready"
-_LEASE_NAMESPACE: Final = "kube-node-lease"
+_KNOWN: Final = ("allocatable", "addresses", "daemonEndpoints")
+"""The parts of a node's status that change when it is started anew with other options."""
 _RETRY_SECONDS: Final = 1.0
 T = TypeVar("T")
 
@@ -35,7 +37,13 @@ class Registration:
     """The Node objects of the simulated nodes."""
 
     def __init__(
-        self, cluster: Cluster, clock: Clock, ids: Ids, nodes: Sequence[NodeSpec], in_flight: int
+        self,
+        cluster: Cluster,
+        clock: Clock,
+        ids: Ids,
+        nodes: Sequence[NodeSpec],
+        in_flight: int,
+        endpoint: Endpoint | None = None,
     ) -> None:
         self._cluster = cluster
         self._clock = clock
@@ -43,6 +51,14 @@ class Registration:
         self._specs = {spec.name: spec for spec in nodes}
         self._index = {spec.name: index for index, spec in enumerate(nodes)}
         self._in_flight = in_flight
+        self._endpoint = endpoint
+        self.alive: set[str] = set()
+        """The nodes that were registered and are neither lost nor removed since."""
+
+    @property
+    def names(self) -> Iterable[str]:
+        """The nodes' names."""
+        return self._specs.keys()
 
     async def register_all(self) -> None:
         """Create the nodes, or bring those up to date that exist. Waits while the API server is away."""
@@ -59,7 +75,9 @@ class Registration:
                 tasks.create_task(work())
 
     async def _register(self, name: str, existing: JSON | None) -> None:
-        node = node_object(self._specs[name], self._index[name], self._ids(), self._clock.now())
+        node = node_object(
+            self._specs[name], self._index[name], self._ids(), self._clock.now(), self._endpoint
+        )
         if existing is None:
             try:
                 existing = await self._cluster.create(NODES, None, node)
@@ -71,15 +89,17 @@ class Registration:
         # The API server taints each new node; where no node lifecycle controller runs, nobody takes it off.
         if {**labels, **wanted} != labels or any(taint["key"] == _NOT_READY for taint in taints):
             await self._patch(name, {"metadata": {"labels": wanted}, "spec": {"taints": self._taints(name)}})
-        ready = any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or ())
-        if not ready or status.get("allocatable") != node["status"]["allocatable"]:
+        known = all(status.get(part) == node["status"][part] for part in _KNOWN)
+        if not known or not is_ready(existing):
             await self._patch(name, {"status": node["status"]}, "status")
+        self.alive.add(name)
 
     def _taints(self, name: str) -> list[JSON]:
         return list(self._specs[name].taints)
 
     async def mark_lost(self, name: str) -> None:
         """Write what the node lifecycle controller writes about a silent node."""
+        self.alive.discard(name)
         now = self._clock.now()
         await self._patch(name, {"status": {"conditions": lost_conditions(now)}}, "status")
         await self._patch(name, {"spec": {"taints": self._taints(name) + lost_taints(now)}})
@@ -88,38 +108,10 @@ class Registration:
         """Write that the node is back."""
         await self._patch(name, {"status": {"conditions": ready_conditions(self._clock.now())}}, "status")
         await self._patch(name, {"spec": {"taints": self._taints(name)}})
+        self.alive.add(name)
 
     async def _patch(self, name: str, body: JSON, subresource: str | None = None) -> None:
         await self._cluster.patch(NODES, None, name, body, kind=Patch.MERGE, subresource=subresource)
-
-    async def renew_leases(self, seconds: float) -> None:
-        """Renew each node's Lease once in ``seconds``, evenly spread, until cancelled."""
-        while True:
-            for name in self._specs:
-                try:
-                    await self._renew(name, seconds)
-                except PumiceError as error:
-                    _log.debug("lease of node %s waits: %s", name, error)
-                await self._clock.sleep(seconds / len(self._specs))
-
-    async def _renew(self, name: str, seconds: float) -> None:
-        renewed = self._clock.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        spec = {
-            "holderIdentity": name,
-            "leaseDurationSeconds": max(1, int(4 * seconds)),
-            "renewTime": renewed,
-        }
-        try:
-            await self._cluster.patch(LEASES, _LEASE_NAMESPACE, name, {"spec": spec})
-        except NotFound:
-            metadata = {"name": name, "namespace": _LEASE_NAMESPACE}
-            lease = {
-                "apiVersion": LEASES.api_version,
-                "kind": LEASES.kind,
-                "metadata": metadata,
-                "spec": spec,
-            }
-            await self._cluster.create(LEASES, _LEASE_NAMESPACE, lease)
 
     async def _patiently(self, request: Callable[[], Awaitable[T]]) -> T:
         """Try until the API server is there."""

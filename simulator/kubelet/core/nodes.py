@@ -20,7 +20,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from shared.api.podspec import resource_list
 from shared.api.quantity import Quantity, QuantityError
@@ -40,6 +40,7 @@ _QUALIFIED: Final = re.compile(
 )
 _LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _EFFECTS: Final = frozenset({"NoSchedule", "PreferNoSchedule", "NoExecute"})
+_KUBELET_PORT: Final = 10250
 _MAX_NODES: Final = 60_000
 """As many as there are addresses for; see :func:`host_ip`."""
 
@@ -70,6 +71,13 @@ class NodeSpec:
             SIMULATED: "true",
             **self.labels,
         }
+
+
+class Endpoint(NamedTuple):
+    """Where nodes say that their kubelet's server is."""
+
+    host: str
+    port: int
 
 
 def parse_nodes(*lines: str) -> list[NodeSpec]:
@@ -157,8 +165,11 @@ def host_ip(index: int) -> str:
     return f"10.0.{(index + 1) >> 8}.{(index + 1) & 255}"
 
 
-def node_object(spec: NodeSpec, index: int, boot_id: str, now: datetime) -> JSON:
-    """Return the Node as its kubelet registers it."""
+def node_object(
+    spec: NodeSpec, index: int, boot_id: str, now: datetime, endpoint: Endpoint | None = None
+) -> JSON:
+    """Return the Node as its kubelet registers it; ``endpoint`` is the kubelet's server, if it has one."""
+    host, port = endpoint or ("", _KUBELET_PORT)
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -171,8 +182,9 @@ def node_object(spec: NodeSpec, index: int, boot_id: str, now: datetime) -> JSON
             "addresses": [
                 {"type": "InternalIP", "address": host_ip(index)},
                 {"type": "Hostname", "address": spec.name},
+                *([{"type": "ExternalIP", "address": host}] if host else ()),
             ],
-            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
             "nodeInfo": {
                 "architecture": "amd64",
                 "bootID": boot_id,
@@ -187,6 +199,12 @@ def node_object(spec: NodeSpec, index: int, boot_id: str, now: datetime) -> JSON
             },
         },
     }
+
+
+def is_ready(node: JSON) -> bool:
+    """Say whether a Node is known to be ready."""
+    conditions = node.get("status", {}).get("conditions") or ()
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
 def ready_conditions(now: datetime) -> list[JSON]:

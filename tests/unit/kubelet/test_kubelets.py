@@ -11,23 +11,25 @@ from datetime import UTC, datetime
 
 import pytest
 
+from shared.api.resources import NODES
 from shared.clock import LoopClock
 from shared.errors import AlreadyExists, Conflict, NotFound, Unavailable
 from shared.kube.port import JSON, Listing, Patch, WatchEvent
 from simulator.kubelet import KubeletOptions, Kubelets, parse_nodes
+from simulator.kubelet.core.nodes import is_ready
 
 pytestmark = pytest.mark.looptime
 EPOCH = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
 class SmallServer:
-    """Nodes and pods in memory, one watch of pods; as much of the Cluster port as kubelets use."""
+    """Nodes and pods in memory, and watches of them; as much of the Cluster port as kubelets use."""
 
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str, str], JSON] = {}
         self.calls: Counter[str] = Counter()
         self.version = 0
-        self.events: list[WatchEvent] = []
+        self.events: list[tuple[str, WatchEvent]] = []
         self.changed = asyncio.Event()
         self.away = False
         self.busy = self.most_busy = 0
@@ -44,9 +46,10 @@ class SmallServer:
     def _publish(self, kind: str, plural: str, obj: JSON) -> JSON:
         self.version += 1
         obj["metadata"]["resourceVersion"] = str(self.version)
-        if plural == "pods":
-            self.events.append(WatchEvent(kind, copy.deepcopy(obj)))
+        if plural in ("pods", "nodes"):
+            self.events.append((plural, WatchEvent(kind, copy.deepcopy(obj))))
             self.changed.set()
+            self.changed = asyncio.Event()
         return copy.deepcopy(obj)
 
     def _find(self, resource, namespace, name, uid=None) -> JSON:
@@ -79,15 +82,16 @@ class SmallServer:
 
     async def watch(self, resource, namespace=None, *, resource_version, labels="", fields=""):
         await self._call("watch")
-        assert fields == "spec.nodeName!="
+        assert fields == ("spec.nodeName!=" if resource.plural == "pods" else "")
         yield WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": resource_version}})
         seen = 0
         while not self.away:
-            for event in self.events[seen:]:
+            for plural, event in self.events[seen:]:
                 seen += 1
-                if int(event.object["metadata"]["resourceVersion"]) > int(resource_version):
+                if plural == resource.plural and int(event.object["metadata"]["resourceVersion"]) > int(
+                    resource_version
+                ):
                     yield copy.deepcopy(event)
-            self.changed.clear()
             await self.changed.wait()
 
     async def patch(
@@ -200,7 +204,7 @@ async def test_a_deleted_pod_is_ended_and_removed_once():
         await server.delete(PODS, "ns", "p")
         await asyncio.sleep(60)
         assert ("pods", "ns", "p") not in server.objects
-        ended = [e.object for e in server.events if e.object.get("status", {}).get("phase") == "Failed"]
+        ended = [e.object for _, e in server.events if e.object.get("status", {}).get("phase") == "Failed"]
         assert ended[0]["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 143
     assert server.calls["patch pods status"] == 2
     assert server.calls["delete pods"] == 2  # ours and the user's
@@ -318,3 +322,42 @@ async def test_leases_are_renewed_when_asked_for():
     assert 30 <= server.calls["patch leases"] <= 44
     lease = server.objects["leases", "kube-node-lease", "node-3"]
     assert lease["spec"]["holderIdentity"] == "node-3"
+
+
+async def test_a_node_that_was_taken_for_lost_says_again_that_it_is_ready():
+    server = SmallServer()
+    async with running(make(server, "2x8", lease_seconds=10.0)):
+        await asyncio.sleep(5)
+        unknown = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
+        await server.patch(NODES, None, "node-1", unknown, subresource="status")
+        await asyncio.sleep(1)
+    assert is_ready(server.objects["nodes", "", "node-1"])
+
+
+async def test_a_node_that_was_removed_is_silent():
+    server = SmallServer()
+    async with running(make(server, "2x8", lease_seconds=10.0)):
+        await server.add("p", "sleep 20")
+        await server.add("q", "sleep 20", node="node-1")
+        await asyncio.sleep(5)
+        await server.delete(NODES, None, "node-0", grace_seconds=0)
+        await asyncio.sleep(60)
+        assert server.pod("p")["status"]["phase"] == "Running"
+        assert server.pod("q")["status"]["phase"] == "Succeeded"
+        renewed = server.calls["patch leases"]
+        await asyncio.sleep(100)
+        assert server.calls["patch leases"] - renewed in (9, 10, 11)  # those of one node
+
+
+async def test_a_stopped_node_lets_its_lease_run_out_and_is_not_called_ready():
+    server = SmallServer()
+    kubelets = make(server, "2x8", lease_seconds=10.0)
+    async with running(kubelets):
+        await asyncio.sleep(30)
+        await kubelets.stop_node("node-0")
+        await asyncio.sleep(60)
+        leases = [
+            server.objects["leases", "kube-node-lease", f"node-{n}"]["spec"]["renewTime"] for n in (0, 1)
+        ]
+        assert leases[0] < leases[1]
+        assert not is_ready(server.objects["nodes", "", "node-0"])
