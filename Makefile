@@ -11,7 +11,7 @@ SOURCES := pyproject.toml clients/python/pyproject.toml
 PACKAGES := shared services simulator bench tools tests clients/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format generate lock kafka clean
+.PHONY: help demo test check format generate lock kafka kube clean
 
 help:  ## Show the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -19,7 +19,7 @@ help:  ## Show the targets
 demo: $(VENV)/.server  ## Run a gang of 4 × 8 GPUs from submission to its end, on this machine alone
 	@$(BIN)/python -m services.standalone.demo
 
-test: $(VENV)/.dev  ## Pass the tests (those against Kafka need Java and Maven)
+test: $(VENV)/.dev  ## Pass the tests (those against Kafka need Java and Maven, against Kubernetes Go)
 	@$(BIN)/python -m pytest $(ARGS)
 
 check: $(VENV)/.dev  ## The quick gate: lint, format, types, layers, generated files, documents
@@ -43,6 +43,9 @@ lock: $(VENV)/.dev  ## Resolve the dependencies anew
 
 kafka: $(VENV)/.dev  ## A real Apache Kafka broker on loopback, until Ctrl-C
 	@$(BIN)/python -m tools.kafka up
+
+kube: $(VENV)/.dev  ## A real Kubernetes control plane with 4 simulated nodes on loopback, until Ctrl-C
+	@$(BIN)/python -m tools.kube up $(or $(ARGS),--nodes 4x8)
 
 clean:  ## Remove what these targets made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -2,4 +2,9 @@
 
 from __future__ import annotations
 
-pytest_plugins = ["tests.fixtures.kafka", "tests.fixtures.services"]
+pytest_plugins = [
+    "tests.fixtures.kafka",
+    "tests.fixtures.kube",
+    "tests.fixtures.services",
+    "tests.fixtures.kube_services",
+]
