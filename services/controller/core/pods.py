@@ -31,10 +31,11 @@ def pod_annotations(wanted: Wanted, task: Task) -> dict[str, str]:
 def placing_spec(wanted: Wanted, task: Task) -> PodSpec:
     """Return what the scheduler is told of a task's pods: the template as the pods are really made.
 
-    (Plugins may open ports, the job's volumes name claims, and its priority class is theirs.)
+    The job's volumes name claims, its priority class is theirs, and in the node's network the ports that
+    plugins open are the node's. (Nothing else that plugins change counts for placement.)
     """
     spec = task.spec.template.spec
-    if wanted.spec.get("plugins") or wanted.spec.get("volumes"):
+    if wanted.spec.get("volumes") or (spec.host_network and wanted.spec.get("plugins")):
         return PodSpec.model_validate(make_pod(wanted, Status(), task, 0)["spec"])
     if wanted.priority_class and not spec.priority_class_name:
         return spec.model_copy(update={"priority_class_name": wanted.priority_class})

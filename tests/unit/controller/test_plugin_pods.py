@@ -254,6 +254,12 @@ def test_tensorflows_roles_have_other_names_when_told():
     assert config["task"] == {"type": "evaluator", "index": 0}
 
 
+def test_tensorflow_takes_the_templates_own_host_name():
+    job = wanted({"tensorflow": []}, ("worker", 2), hostname="db", subdomain="data")
+    config = json.loads(env(main(pod(job, "worker")))["TF_CONFIG"])
+    assert config["cluster"] == {"worker": ["db.data:2222", "db.data:2222"]}
+
+
 def test_tensorflow_leaves_a_single_pod_as_it_is():
     assert env(main(pod(wanted({"tensorflow": []}, ("worker", 1)), "worker"))) == {}
 
