@@ -1,5 +1,8 @@
 """The gang of a PodGroup whose pods exist and are somebody else's, as the scheduler is told.
 
+A task has one shape; pods that name the same task, or none, need not (a driver and its executors): those
+of another shape make another task.
+
 The members are its living pods. Those that succeeded count for the minimums and are left out, as in
 Volcano, where they count as ready; failed ones and those being deleted do not count.
 """
@@ -7,7 +10,7 @@ Volcano, where they count as ready; failed ones and those being deleted do not c
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -79,8 +82,9 @@ def plain_gang(
         by_task.setdefault(task_of(pod), []).append(pod)
     done = Counter(task_of(pod) for pod in pods if pod.view.phase == "Succeeded" and not pod.view.deleting)
     tasks = tuple(
-        _task(name, members, max(0, group.task_minimums.get(name, 0) - done[name]), group, shape_of)
+        task
         for name, members in by_task.items()
+        for task in _tasks(name, members, _still_needed(group, name, done[name]), shape_of)
     )
     return Gang(
         namespace=group.namespace,
@@ -97,15 +101,29 @@ def plain_gang(
     )
 
 
-def _task(
-    name: str, members: Sequence[MemberPod], minimum: int, group: PlainGroup, shape_of: ShapeOf
-) -> GangTask:
-    return GangTask(
-        name=name,
-        shape=shape_of(members[0].raw) if members else Shape(),
-        members=tuple(Member(pod=pod.view.name, index=pod.view.index) for pod in members),
-        minimum=minimum if group.strict_tasks else 0,
-    )
+def _still_needed(group: PlainGroup, task: str, done: int) -> int:
+    return max(0, group.task_minimums.get(task, 0) - done) if group.strict_tasks else 0
+
+
+def _tasks(name: str, members: Sequence[MemberPod], minimum: int, shape_of: ShapeOf) -> Iterator[GangTask]:
+    """Yield a task for each shape; the oldest members are those that the minimum asks for."""
+    by_shape: list[tuple[Shape, list[MemberPod]]] = [] if members else [(Shape(), [])]
+    needed: Counter[int] = Counter()
+    for position, pod in enumerate(members):
+        shape = shape_of(pod.raw)
+        number = next((n for n, (known, _) in enumerate(by_shape) if known == shape), len(by_shape))
+        if number == len(by_shape):
+            by_shape.append((shape, []))
+        by_shape[number][1].append(pod)
+        needed[number] += position < minimum
+    needed[0] += max(0, minimum - len(members))
+    for number, (shape, pods) in enumerate(by_shape):
+        yield GangTask(
+            name=name if number == 0 else f"{name}.{number}",
+            shape=shape,
+            members=tuple(Member(pod=pod.view.name, index=pod.view.index) for pod in pods),
+            minimum=needed[number],
+        )
 
 
 def _priority(group: PlainGroup, tasks: Sequence[GangTask], priorities: Priorities) -> int:

@@ -473,3 +473,18 @@ async def test_a_new_number_on_the_owner_counts_from_its_next_pods_on(plain):
         w.put(plain_pod("web-1", owner=owner))
         await w.one.until(lambda: w.group(name)["spec"]["minMember"] == 4)
         assert w.group(name)["spec"]["minResources"]["pods"] == "4"
+
+
+async def test_pods_of_one_group_that_ask_for_different_amounts_each_get_their_own(plain):
+    """A driver and its executors name no task: on the driver's amounts all three would fit on one node."""
+    async with plain() as w:
+        w.node("small", gpus=1)
+        w.node("large", gpus=4)
+        w.node("other", gpus=4)
+        w.pod_group("mixed", 3)
+        w.put(plain_pod("driver", gpus=1, group="mixed"))
+        for number in range(2):
+            w.put(plain_pod(f"exec-{number}", gpus=4, group="mixed"))
+        await w.all_bound("driver", "exec-0", "exec-1")
+        assert w.nodes_of("driver") == ["small"]
+        assert set(w.nodes_of("exec-0", "exec-1")) == {"large", "other"}
