@@ -141,7 +141,8 @@ class Views:
     def group(self, wanted: Wanted) -> GroupView | None:
         """Return a job's PodGroup."""
         raw = self.get(r.PODGROUPS, wanted.namespace, wanted.podgroup)
-        return None if raw is None else read_group(raw)
+        generation = (wanted.raw.get("status") or {}).get("version") or 0
+        return None if raw is None else read_group(raw, generation)
 
     def pods(self, wanted: Wanted) -> tuple[PodView, ...]:
         """Return the pods that belong to this very job, by name."""

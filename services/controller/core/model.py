@@ -126,7 +126,7 @@ def read_job(raw: JSON) -> Wanted:
     """Read a Job. Raises pydantic's ValidationError when its types are wrong."""
     job = Job.model_validate(raw)
     meta, spec = job.metadata, job.spec
-    tasks = tuple(_task(index, task) for index, task in enumerate(spec.tasks))
+    tasks = tuple(_task(index, task, spec.priority_class_name) for index, task in enumerate(spec.tasks))
     policies = [*spec.policies, *(policy for task in tasks for policy in task.spec.policies)]
     return Wanted(
         namespace=meta.namespace,
@@ -165,7 +165,11 @@ def precise(created: str | None, claimed: str | None) -> datetime:
     return min(max(moment, second), second + _SECOND)
 
 
-def _task(index: int, spec: TaskSpec) -> Task:
+def _task(index: int, spec: TaskSpec, priority_class: str) -> Task:
+    """Read a task; its pods have the job's priority class unless their template names one, as in Volcano."""
+    if priority_class and not spec.template.spec.priority_class_name:
+        pod = spec.template.spec.model_copy(update={"priority_class_name": priority_class})
+        spec = spec.model_copy(update={"template": spec.template.model_copy(update={"spec": pod})})
     partitions = spec.partition_policy
     if spec.min_available is not None:
         minimum = spec.min_available
@@ -295,8 +299,11 @@ class GroupView:
         return self.phase is not PodGroupPhase.PENDING
 
 
-def read_group(raw: JSON) -> GroupView:
-    """Read a PodGroup; a phase that nobody wrote yet, or that is unknown to us, is Pending."""
+def read_group(raw: JSON, generation: int = 0) -> GroupView:
+    """Read a PodGroup; a phase that nobody wrote yet, or that is unknown to us, is Pending.
+
+    ``generation`` is its job's: one that Volcano made does not say its own, and went with its generation.
+    """
     meta = raw["metadata"]
     annotations = meta.get("annotations") or {}
     phase: str = (raw.get("status") or {}).get("phase") or ""
@@ -304,7 +311,9 @@ def read_group(raw: JSON) -> GroupView:
         name=meta["name"],
         uid=meta["uid"],
         phase=_GROUP_PHASES.get(phase, PodGroupPhase.PENDING),
-        generation=_number(annotations.get(names.JOB_VERSION)),
+        generation=_number(annotations[names.JOB_VERSION])
+        if names.JOB_VERSION in annotations
+        else generation,
         deleting=bool(meta.get("deletionTimestamp")),
         ready_since=precise(meta.get("creationTimestamp"), annotations.get(names.READY_SINCE)),
         raw=raw,

@@ -267,12 +267,12 @@ class Mortal:
             self._life.check()
             await self._life.reached(name, "before")
             result = await found(*args, **options)
+            opens = name in ("consume", "read", "transactional")
+            if opens:
+                self._life.opened.append(result)
             await self._life.reached(name, "after")
             self._life.check()
-            if name not in ("consume", "read", "transactional"):
-                return result
-            self._life.opened.append(result)
-            return Mortal(result, self._life)
+            return Mortal(result, self._life) if opens else result
 
         return call
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from datetime import datetime
 
 import pytest
@@ -11,7 +12,8 @@ from shared.api import resources as r
 from shared.errors import Refused
 from shared.events import topics
 from shared.events.contracts import DecisionOutcome, GangReport, JobAction, Reason
-from tests.unit.controller.conftest import job
+from tests.unit.controller.conftest import Life, Mortal, Robot, job
+from tests.unit.controller.test_controller_crash import die
 from tests.unit.controller.test_controller_orders import drained, running, with_policies
 
 pytestmark = pytest.mark.looptime
@@ -454,3 +456,62 @@ async def test_a_command_object_about_some_pods_that_names_none_says_so(world):
         w.cluster.put(r.COMMANDS, body, "default")
         await w.until(lambda: any("none of the job's pods" in e["message"] for e in w.cluster.all(r.EVENTS)))
         assert (w.phase(), w.job()["status"].get("retryCount", 0)) == ("Running", 0)
+
+
+# ---------------------------------------------------------------------- crashes, and Volcano before us
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("number", range(1, 13))
+async def test_killed_in_the_middle_of_a_tasks_restart_it_is_restarted_once(world, number, when):
+    async with world(settle_seconds=1.0) as w:
+        await running(w, with_policies({"exitCode": 3, "action": "RestartTask"}, minAvailable=1))
+        await w.stop()
+        life = Life(number, when)
+        await w.start(cluster=Mortal(w.cluster, life), log=Mortal(w.log, life))
+        robot = asyncio.create_task(Robot(w, run_seconds=60).run())
+        w.cluster.end_pods("train-worker-1", code=3)
+        await asyncio.wait({asyncio.create_task(life.dead.wait())}, timeout=5)
+        await die(w, life)
+        await w.start()
+        await w.until(lambda: len(w.pods()) == 4 and len(w.cluster.bound()) == 4)
+        await asyncio.sleep(3)
+        robot.cancel()
+        made = Counter(line for line in w.cluster.log if line.startswith("create pods"))
+        assert made == {
+            "create pods/train-master-0": 1,
+            **{f"create pods/train-worker-{index}": 2 for index in range(3)},
+        }
+        status = w.job()["status"]
+        assert (status["retryCount"], status.get("version", 0), w.phase()) == (1, 0, "Running")
+
+
+async def test_a_job_that_volcano_has_restarted_before_us_goes_on(world):
+    async with world() as w:
+        await running(w)
+        await w.stop()
+        group = w.group()
+        for key in [key for key in group["metadata"]["annotations"] if "pumice" in key or "version" in key]:
+            patch = {"metadata": {"annotations": {key: None}}}
+            w.cluster.change(r.PODGROUPS, "default", group["metadata"]["name"], patch)
+        patch = {"status": {"version": 2}}
+        w.cluster.change(r.JOBS, "default", "train", patch, subresource="status")
+        for name in w.pods():
+            patch = {"metadata": {"annotations": {"volcano.sh/job-version": "2"}}}
+            w.cluster.change(r.PODS, "default", name, patch)
+        before = {pod["metadata"]["uid"] for pod in w.pods().values()}
+        await w.start()
+        await asyncio.sleep(10)
+        assert (w.phase(), w.group()["metadata"]["uid"]) == ("Running", group["metadata"]["uid"])
+        assert {pod["metadata"]["uid"] for pod in w.pods().values()} == before
+
+
+async def test_pods_have_their_jobs_priority_class_unless_their_template_names_one(world):
+    async with world() as w:
+        for name, value in (("low", 1), ("high", 5)):
+            w.cluster.put(r.PRIORITYCLASSES, {"metadata": {"name": name}, "value": value})
+        body = job(priorityClassName="high")
+        body["spec"]["tasks"][0]["template"] = {
+            "spec": {**body["spec"]["tasks"][0]["template"]["spec"], "priorityClassName": "low"}
+        }
+        await running(w, body)
+        classes = {name: pod["spec"]["priorityClassName"] for name, pod in w.pods().items()}
+        assert classes == {"train-master-0": "low"} | {f"train-worker-{i}": "high" for i in range(3)}
