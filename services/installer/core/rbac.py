@@ -80,11 +80,11 @@ _CONTROLLER: Final = (
     Grant((r.PODS,), ("patch",), "PodScheduled of pods that wait", "status"),
     Grant((r.NODES, r.PRIORITYCLASSES), _READ, "what the scheduler decides by"),
     Grant(
-        (r.SERVICES, r.CONFIGMAPS, r.SECRETS, r.PVCS),
-        ("get", "create", "patch", "delete"),
-        "what jobs need beside their pods",
+        (r.SERVICES, r.CONFIGMAPS, r.SECRETS, r.NETWORKPOLICIES, r.INGRESSES),
+        (*_READ, "create", "patch", "delete"),
+        "what jobs need beside their pods (watched by label: what somebody deletes is made again)",
     ),
-    Grant((r.NETWORKPOLICIES, r.INGRESSES), ("get", "create", "patch", "delete"), "jobs' networks and URLs"),
+    Grant((r.PVCS,), (*_READ, "create", "patch"), "claims of jobs; they go with their job"),
     Grant((r.INGRESSCLASSES,), ("get",), "whether a class is there"),
     Grant((r.EVENTS,), ("create", "patch"), "what happened to a job"),
 )
