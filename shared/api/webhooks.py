@@ -1,25 +1,25 @@
 """The configurations that make an API server ask admission: one mutating, one validating.
 
+``python -m shared.api.webhooks --url https://host:port | kubectl apply -f -`` installs them.
+
 Scope and failure policy follow one rule: while admission is down, nothing stops that is not ours. Our kinds
 fail closed, as Volcano's do, except for changes that no rule looks at; a pod is asked about only when it
-says that it is ours, and a pod that is only to be checked is let through (see the decision 0013).
+says that it is ours, and a pod that is only to be checked is let through (decision 0015).
 """
 
 from __future__ import annotations
 
+import argparse
 import base64
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+import yaml
+
 from shared.api.base import JSON
-from shared.api.names import (
-    DEFAULT_SCHEDULER,
-    JDB_MAX_UNAVAILABLE,
-    JDB_MIN_AVAILABLE,
-    QUEUE_ALLOCATION_GATE,
-    RESOURCE_GROUP,
-)
+from shared.api.names import DEFAULT_SCHEDULER
 from shared.api.resources import (
     CRONJOBS,
     HYPERNODES,
@@ -31,6 +31,7 @@ from shared.api.resources import (
     QUEUES,
     VALIDATING_WEBHOOKS,
 )
+from shared.api.webhook_scope import conditions
 from shared.kube.port import Resource
 
 CONFIGURATION: Final = "pumice"
@@ -116,6 +117,7 @@ def webhook_configurations(
     exempt_namespaces: Sequence[str] = ("kube-system",),
     pod_annotations: Sequence[str] = (),
     pod_namespaces: Sequence[str] = (),
+    trusted_users: Sequence[str] = (),
     timeout: int = 10,
     name: str = CONFIGURATION,
     labels: dict[str, str] | None = None,
@@ -131,6 +133,8 @@ def webhook_configurations(
         exempt_namespaces: namespaces whose objects are never asked about; add the one that Pumice runs in.
         pod_annotations: further annotations by which pods ask for a resource group.
         pod_namespaces: namespaces that are a resource group.
+        trusted_users: users whose jobs were judged before: the controller's service account, which creates
+            what came by the topic.
         timeout: seconds that the API server waits for an answer, 1 to 30.
         name: of both configurations.
         labels: of both configurations.
@@ -143,22 +147,12 @@ def webhook_configurations(
         raise ValueError(f"no webhook has the path {', '.join(unknown)}; known: {', '.join(PATHS)}")
     if not 1 <= timeout <= MAX_TIMEOUT:
         raise ValueError(f"timeout must be 1 to {MAX_TIMEOUT} seconds, not {timeout}")
-    conditions = {
-        "/jobs/validate": _changes("object.spec != oldObject.spec"),
-        "/queues/validate": _changes(f"object.spec != oldObject.spec || {_annotations_differ()}"),
-        "/podgroups/mutate": "!has(object.spec.queue) || object.spec.queue in ['', 'default']",
-        "/pods/mutate": _asks([RESOURCE_GROUP, QUEUE_ALLOCATION_GATE, *pod_annotations], pod_namespaces),
-        "/pods/validate": f"object.spec.schedulerName in {_list(schedulers)}"
-        f" && {_has_any([JDB_MIN_AVAILABLE, JDB_MAX_UNAVAILABLE])}",
-        "/hypernodes/validate": _changes("object.spec != oldObject.spec"),
-        "/jobflows/validate": _changes("object.spec != oldObject.spec"),
-        "/cronjobs/validate": _changes("object.spec != oldObject.spec"),
-    }
+    scope = conditions(schedulers, pod_annotations, pod_namespaces, trusted_users)
     webhooks: dict[bool, list[JSON]] = {True: [], False: []}
     for hook in HOOKS:
         if hook.path in paths:
-            condition = conditions.get(hook.path)
-            one = _webhook(hook, server, ca_bundle, exempt_namespaces, timeout, condition)
+            needed = scope.get(hook.path, ())
+            one = _webhook(hook, server, ca_bundle, exempt_namespaces, timeout, needed)
             webhooks[hook.mutating].append(one)
     return [
         _configuration(MUTATING_WEBHOOKS, name, labels, webhooks[True]),
@@ -184,7 +178,7 @@ def _webhook(
     ca_bundle: bytes,
     exempt: Sequence[str],
     timeout: int,
-    condition: str | None,
+    scope: Sequence[str],
 ) -> JSON:
     client = server.client_config(hook.path)
     if ca_bundle:
@@ -212,38 +206,30 @@ def _webhook(
     if hook.resource.namespaced and exempt:
         expression = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(exempt)}
         webhook["namespaceSelector"] = {"matchExpressions": [expression]}
-    if condition is not None:
-        webhook["matchConditions"] = [{"name": "concerns-us", "expression": condition}]
+    if scope:
+        webhook["matchConditions"] = [
+            {"name": f"concerns-us-{number}", "expression": condition}
+            for number, condition in enumerate(scope, 1)
+        ]
     return webhook
 
 
-def _changes(condition: str) -> str:
-    """Leave out updates that change nothing a rule looks at: those who clean up are never stopped."""
-    return f"request.operation != 'UPDATE' || {condition}"
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print both configurations as YAML."""
+    parser = argparse.ArgumentParser(prog="python -m shared.api.webhooks", description=main.__doc__)
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--url", help="where the API server finds the webhooks: https://host:port")
+    where.add_argument("--service", help="the Service in front of them: namespace/name")
+    parser.add_argument(
+        "--path", action="append", choices=PATHS, help="a webhook; default: those on by default"
+    )
+    given = parser.parse_args(arguments)
+    namespace, _, name = (given.service or "").partition("/")
+    server = ByUrl(given.url) if given.url else ByService(namespace, name)
+    exempt = ["kube-system", *([namespace] if namespace else [])]
+    made = webhook_configurations(server, paths=given.path or DEFAULT_PATHS, exempt_namespaces=exempt)
+    sys.stdout.write(yaml.safe_dump_all(made, sort_keys=False))
 
 
-def _annotations_differ() -> str:
-    sides = [
-        f"(has({side}.metadata.annotations) ? {side}.metadata.annotations : {{}})"
-        for side in ("object", "oldObject")
-    ]
-    return " != ".join(sides)
-
-
-def _asks(annotations: Sequence[str], namespaces: Sequence[str]) -> str:
-    asks = _has_any(annotations)
-    return f"{asks} || request.namespace in {_list(namespaces)}" if namespaces else asks
-
-
-def _has_any(annotations: Sequence[str]) -> str:
-    any_of = " || ".join(f"{_quoted(name)} in object.metadata.annotations" for name in annotations)
-    return f"(has(object.metadata.annotations) && ({any_of}))"
-
-
-def _list(values: Sequence[str]) -> str:
-    return f"[{', '.join(_quoted(value) for value in values)}]"
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+if __name__ == "__main__":
+    main()

@@ -40,7 +40,12 @@ from tools.kube import ControlPlane
 KUBECTL = shutil.which("kubectl")
 EXPIRY = "pumice_admission_webhook_certificate_expiry_seconds"
 BUDGET = {"volcano.sh/jdb-min-available": "none"}
-OPTIONS: dict[str, Any] = {"paths": PATHS, "pod_annotations": ("team",), "pod_namespaces": ("gpu",)}
+OPTIONS: dict[str, Any] = {
+    "paths": PATHS,
+    "trusted_users": ("somebody",),
+    "pod_annotations": ("team",),
+    "pod_namespaces": ("gpu",),
+}
 BAD = {
     HYPERNODES: ({"tier": 1, "members": [{"type": "Node", "selector": {"regexMatch": {"pattern": "a(b"}}}]},
                  "spec.members[0].selector.regexMatch.pattern: "),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 
 import pytest
+import yaml
 
 from shared.api.webhooks import (
     DEFAULT_PATHS,
@@ -12,6 +13,7 @@ from shared.api.webhooks import (
     PATHS,
     ByService,
     ByUrl,
+    main,
     webhook_configurations,
 )
 
@@ -67,9 +69,9 @@ def test_nothing_of_exempt_namespaces_is_asked_about():
 
 def test_pods_are_asked_about_only_when_they_say_that_they_are_ours():
     found = hooks(schedulers=("volcano", "it's"), pod_annotations=("team",), pod_namespaces=("gpu",))
-    check = found["/pods/validate"]["matchConditions"][0]["expression"]
-    assert "object.spec.schedulerName in ['volcano', 'it\\'s']" in check
-    assert "volcano.sh/jdb-min-available" in check
+    scheduler, budget = (one["expression"] for one in found["/pods/validate"]["matchConditions"])
+    assert scheduler == "object.spec.schedulerName in ['volcano', 'it\\'s']"
+    assert "'volcano.sh/jdb-min-available' in object.metadata.annotations" in budget
     assert found["/pods/validate"]["failurePolicy"] == "Ignore"
     change = found["/pods/mutate"]["matchConditions"][0]["expression"]
     for word in (
@@ -99,3 +101,22 @@ def test_wrong_paths_and_timeouts_are_refused():
         webhook_configurations(SERVICE, paths=("/nodes/validate",))
     with pytest.raises(ValueError, match="31"):
         webhook_configurations(SERVICE, timeout=31)
+
+
+def test_jobs_of_those_who_were_judged_before_are_not_judged_again():
+    account = "system:serviceaccount:pumice-system:pumice-controller"
+    found = hooks(paths=PATHS, trusted_users=(account,))
+    for path in PATHS:
+        expressions = [one["expression"] for one in found[path].get("matchConditions", ())]
+        assert (f"!(request.userInfo.username in ['{account}'])" in expressions) is path.startswith("/jobs/")
+
+
+def test_they_are_printed_as_yaml(capsys):
+    main(["--service", "pumice/admission"])
+    printed = list(yaml.safe_load_all(capsys.readouterr().out))
+    server = ByService("pumice", "admission")
+    assert printed == webhook_configurations(server, exempt_namespaces=("kube-system", "pumice"))
+    main(["--url", "https://127.0.0.1:9443", "--path", "/jobs/validate"])
+    [none, one] = yaml.safe_load_all(capsys.readouterr().out)
+    assert none["webhooks"] == []
+    assert one["webhooks"][0]["clientConfig"]["url"] == "https://127.0.0.1:9443/jobs/validate"
