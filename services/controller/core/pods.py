@@ -31,14 +31,12 @@ def pod_annotations(wanted: Wanted, task: Task) -> dict[str, str]:
 def placing_spec(wanted: Wanted, task: Task) -> PodSpec:
     """Return what the scheduler is told of a task's pods: the template as the pods are really made.
 
-    The job's volumes name claims, its priority class is theirs, and in the node's network the ports that
-    plugins open are the node's. (Nothing else that plugins change counts for placement.)
+    The job's volumes name claims, and in the node's network the ports that plugins open are the node's.
+    (Nothing else that is added to a template counts for placement.)
     """
     spec = task.spec.template.spec
     if wanted.spec.get("volumes") or (spec.host_network and wanted.spec.get("plugins")):
         return PodSpec.model_validate(make_pod(wanted, Status(), task, 0)["spec"])
-    if wanted.priority_class and not spec.priority_class_name:
-        return spec.model_copy(update={"priority_class_name": wanted.priority_class})
     return spec
 
 
@@ -48,8 +46,6 @@ def make_pod(wanted: Wanted, status: Status, task: Task, index: int, *, node: st
     spec = template.spec.dump()
     spec.setdefault("schedulerName", wanted.scheduler)
     spec["schedulerName"] = spec["schedulerName"] or wanted.scheduler
-    if wanted.priority_class and not spec.get("priorityClassName"):
-        spec["priorityClassName"] = wanted.priority_class
     if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"
     mount_claims(wanted, spec)
