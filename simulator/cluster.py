@@ -10,6 +10,7 @@ from typing import Final
 
 import yaml
 
+from shared.api import crds
 from shared.clock import Clock
 from shared.errors import ConfigurationError
 from shared.kube.client import connect
@@ -17,7 +18,8 @@ from shared.service import Ids
 from simulator.kubelet import Kubelets, NodeSpec
 from simulator.server import Simulator
 
-CRDS: Final = Path(__file__).resolve().parents[1] / "deploy" / "crds"
+CRDS: Final = tuple(crds.manifest(crd) for crd in crds.CRDS)
+"""Manifests of our kinds, which every simulated cluster has."""
 
 
 @asynccontextmanager
@@ -29,16 +31,17 @@ async def simulated_cluster(
     ids: Ids,
     host: str = "127.0.0.1",
     port: int = 0,
+    url: str | None = None,
 ) -> AsyncIterator[Simulator]:
     """Run a cluster for as long as the block lasts; its nodes are registered when it begins.
 
-    Writes ``kubeconfig``. Raises ConfigurationError when that cannot be written, StartupError when the
-    port is in use.
+    Writes ``kubeconfig``, for ``url`` if clients find the server elsewhere than where it listens. Raises
+    ConfigurationError when that cannot be written, StartupError when the port is in use.
     """
     simulator = Simulator(clock, ids, host=host, port=port, crds=CRDS)
     await simulator.start()
     try:
-        _write(kubeconfig, yaml.safe_dump(simulator.kubeconfig(), sort_keys=False))
+        _write(kubeconfig, yaml.safe_dump(simulator.kubeconfig(url), sort_keys=False))
         cluster = connect(str(kubeconfig), clock=clock)
         kubelets = Kubelets(cluster, clock, ids, nodes)
         try:

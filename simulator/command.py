@@ -31,6 +31,7 @@ def _arguments() -> argparse.ArgumentParser:
         metavar="COUNTxGPUS",
         help="simulated nodes, e.g. 4x8 or a100=2x8,cpu=96; may be given again",
     )
+    parser.add_argument("--url", help="where clients find it, for the kubeconfig (default: where it listens)")
     parser.add_argument("--kubeconfig", type=Path, help="write a kubeconfig for the server to this file")
     return parser
 
@@ -41,9 +42,9 @@ def _port(text: str) -> int:
     return int(text)
 
 
-async def _serve(nodes: list[NodeSpec], kubeconfig: Path, host: str, port: int) -> None:
+async def _serve(nodes: list[NodeSpec], kubeconfig: Path, host: str, port: int, url: str | None) -> None:
     async with simulated_cluster(
-        nodes, kubeconfig, clock=SystemClock(), ids=new_id, host=host, port=port
+        nodes, kubeconfig, clock=SystemClock(), ids=new_id, host=host, port=port, url=url
     ) as simulator:
         sys.stdout.write(f"server      {simulator.url}\nkubeconfig  {kubeconfig}\n")
         sys.stdout.flush()
@@ -59,6 +60,6 @@ def main(arguments: list[str] | None = None) -> int:
         with tempfile.TemporaryDirectory(prefix="pumice-") as directory:
             kubeconfig = options.kubeconfig or Path(directory) / "kubeconfig"
             nodes = list(parse_nodes(*options.nodes))
-            run(until_stopped(_serve(nodes, kubeconfig, options.host, options.port)))
+            run(until_stopped(_serve(nodes, kubeconfig, options.host, options.port, options.url)))
 
     return exit_code("python -m simulator", work)

@@ -42,7 +42,7 @@ class Simulator:
     ) -> None:
         self.clock = clock
         self.world = World(Registry(KINDS), history)
-        self.world.defined = lambda crd: custom.kinds(crd, _metadata)
+        self.world.defined = lambda crd: custom.kinds(crd, TYPES.metadata)
         self._ids = lambda: _dashed(ids())
         self._host = host
         self._port = port
@@ -68,13 +68,13 @@ class Simulator:
         """Return the server's address. Only valid once started."""
         return f"http://{self._host}:{self._port}"
 
-    def kubeconfig(self) -> JSON:
-        """Return a client configuration for this server."""
+    def kubeconfig(self, url: str | None = None) -> JSON:
+        """Return a client configuration for this server, at ``url`` if clients see it elsewhere."""
         return {
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "pumice",
-            "clusters": [{"name": "pumice", "cluster": {"server": self.url}}],
+            "clusters": [{"name": "pumice", "cluster": {"server": url or self.url}}],
             "users": [{"name": "pumice", "user": {}}],
             "contexts": [{"name": "pumice", "context": {"cluster": "pumice", "user": "pumice"}}],
         }
@@ -82,7 +82,8 @@ class Simulator:
     async def start(self) -> None:
         """Listen. Raises StartupError when the port is taken."""
         handler = Handler(self.world, self.clock, self._ids, self._hooks, self._settle)
-        server = web.Server(handler, request_factory=_request, access_log=None)
+        # A client that leaves ends its request: a watch must not wait for an event to notice.
+        server = web.Server(handler, request_factory=_request, access_log=None, handler_cancellation=True)
         self._runner = web.ServerRunner(server, shutdown_timeout=0.1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._host, self._port, backlog=1024)
@@ -144,10 +145,6 @@ def _request(*parts: Any) -> web.BaseRequest:
     message, payload, protocol, writer, task = parts
     loop = asyncio.get_running_loop()
     return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=MAX_BODY)
-
-
-def _metadata(meta: JSON) -> JSON:
-    return TYPES.metadata(meta)
 
 
 def _manifests(directory: Path) -> list[JSON]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from shared.api import crds
 from shared.events import schemas
-from tools import lifecycle, reference
+from tools import chart, lifecycle, reference
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -25,7 +25,7 @@ def files() -> dict[Path, str]:
         "topics.md": reference.topics(),
     }
     made |= {ROOT / "docs" / "reference" / name: text for name, text in pages.items()}
-    made[lifecycle.PAGE] = lifecycle.page()
+    made |= chart.files()
     return made
 
 

@@ -181,7 +181,7 @@ async def _require_crds(cluster: Cluster, kubeconfig: Path) -> None:
         except NotFound as error:
             raise StartupError(
                 f"the cluster of {kubeconfig} does not know {resource.plural}.{resource.group}: "
-                "kubectl apply -f deploy/crds"
+                f"pumice install --kubeconfig {kubeconfig}"
             ) from error
 
 

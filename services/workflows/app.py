@@ -66,7 +66,7 @@ class Workflows:
                 except NotFound as error:
                     raise StartupError(
                         f"the cluster does not know {resource.plural}.{resource.group}: "
-                        "kubectl apply -f deploy/crds"
+                        "pumice install puts them there"
                     ) from error
                 except Unavailable as error:
                     self.health.waits("start", str(error))

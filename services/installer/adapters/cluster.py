@@ -29,7 +29,7 @@ _ROLES: Final = (
 _WEBHOOKS: Final = (r.MUTATING_WEBHOOKS, r.VALIDATING_WEBHOOKS)
 _REMOVED: Final = (*_WEBHOOKS, *_ROLES, r.SERVICEACCOUNTS)
 """What uninstall takes out, in this order: nobody is asked by a webhook while the rest goes."""
-_KINDS: Final = {(one.api_version, one.kind): one for one in (*r.ALL, *_ROLES)}
+KINDS: Final = {(one.api_version, one.kind): one for one in (*r.ALL, *_ROLES)}
 _PAUSE: Final = 0.1
 _PATIENCE: Final = 30.0
 
@@ -97,7 +97,7 @@ async def _stop(cluster: Cluster, volcano: Volcano, say: Say) -> None:
 
 
 async def _apply(cluster: Cluster, obj: JSON) -> None:
-    resource = _KINDS[obj["apiVersion"], obj["kind"]]
+    resource = KINDS[obj["apiVersion"], obj["kind"]]
     metadata = obj["metadata"]
     await cluster.patch(
         resource, metadata.get("namespace"), metadata["name"], obj, kind=Patch.APPLY, params=_APPLY
