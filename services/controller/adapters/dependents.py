@@ -15,7 +15,7 @@ from services.controller.adapters.api import Api
 from services.controller.adapters.hands import together
 from services.controller.adapters.keys import Keys
 from services.controller.core.belongings import Belongings, belongings, has_any, trouble
-from services.controller.core.dependents import KINDS, NEEDED, Dependent, Trouble
+from services.controller.core.dependents import KINDS, NEEDED, Dependent, Trouble, digest_of
 from services.controller.core.exposing import Outside, read_urls, urls_text
 from services.controller.core.model import JSON, Wanted, owner_job
 from services.controller.core.plans import Note
@@ -164,8 +164,7 @@ class Dependents:
             if one.resource is r.PVCS:
                 return None
             raise Conflict(f"{one.resource.kind} {name} is being deleted")
-        labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
-        if labels.get(names.DEPENDENT) and annotations.get(names.CONTENT) == one.digest:
+        if names.DEPENDENT in (meta.get("labels") or {}) and digest_of(found) == one.digest:
             return None
         body = dict(one.body)
         if one.resource is r.PVCS:
@@ -231,15 +230,6 @@ class Dependents:
             on_change(resource, old, new)
 
         return changed
-
-
-def concerns_jobs(old: JSON | None, new: JSON | None) -> bool:
-    """Say whether a change of a dependent is one that its job must look at: it went, or was changed."""
-    return new is None or (old is not None and _digest(old) != _digest(new))
-
-
-def _digest(obj: JSON) -> str:
-    return str((obj["metadata"].get("annotations") or {}).get(names.CONTENT))
 
 
 def _owner_uid(obj: JSON) -> Iterable[str]:

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Final
 
 from services.controller.adapters.carrying import Carrier
-from services.controller.adapters.dependents import Dependents, concerns_jobs
+from services.controller.adapters.dependents import Dependents
 from services.controller.adapters.hands import Hands
 from services.controller.adapters.memory import Memory
 from services.controller.adapters.observer import as_view
 from services.controller.adapters.views import job_key
 from services.controller.core import checks
-from services.controller.core.dependents import KINDS
+from services.controller.core.dependents import KINDS, concerns_jobs
 from services.controller.core.jobs import part_bound
 from services.controller.core.lifecycle import FINAL
 from services.controller.core.model import GroupView, PodView, Wanted, owner_job, read_pod

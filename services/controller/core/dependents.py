@@ -52,7 +52,7 @@ class Dependent:
     @property
     def digest(self) -> str:
         """Digest of its content."""
-        return str(self.body["metadata"]["annotations"][names.CONTENT])
+        return digest_of(self.body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,16 @@ def dependent(
     }
     body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **content}
     return Dependent(resource, body, keys)
+
+
+def digest_of(obj: JSON) -> str:
+    """Return the digest that an object carries; empty: it is not one that we made."""
+    return str((obj["metadata"].get("annotations") or {}).get(names.CONTENT, ""))
+
+
+def concerns_jobs(old: JSON | None, new: JSON | None) -> bool:
+    """Say whether a change of a dependent is one that its job must look at: it went, or was changed."""
+    return new is None or (old is not None and digest_of(old) != digest_of(new))
 
 
 def selector(job: Wanted) -> dict[str, str]:

@@ -10,6 +10,7 @@ from collections import Counter
 import pytest
 
 from shared.api import resources as r
+from shared.errors import Refused
 from shared.events.contracts import JobAction
 from tests.unit.controller.conftest import Life, Mortal, Robot, job
 
@@ -197,6 +198,23 @@ async def test_a_service_of_somebody_else_is_left_alone_and_waited_for(world):
         await w.run_gang()
         assert message(w) == ""
         assert w.cluster.one(r.SERVICES, "train")["spec"]["clusterIP"] == "None"
+
+
+async def test_what_the_api_server_refuses_is_said_and_tried_again(world):
+    async with world() as w:
+        full = [True]
+
+        async def before(verb, resource, name):
+            if (verb, resource) == ("create", r.SERVICES) and full[0]:
+                raise Refused("exceeded quota: services", status=403, reason="Forbidden")
+
+        w.cluster.before = before
+        await w.admit(job(plugins={"svc": []}))
+        await w.until(lambda: "Service train: exceeded quota: services" in message(w))
+        assert w.group() is None
+        full[0] = False
+        await w.run_gang()
+        assert w.cluster.writes["create", "configmaps"] == 1
 
 
 async def test_what_volcano_made_for_the_job_is_taken_over(world):
