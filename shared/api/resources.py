@@ -56,3 +56,12 @@ MUTATING_WEBHOOKS: Final = Resource(
 )
 
 ALL: Final = tuple(value for value in list(globals().values()) if isinstance(value, Resource))
+
+WORKLOADS: Final = (
+    Resource("apps", "v1", "replicasets", "ReplicaSet"),
+    Resource("apps", "v1", "statefulsets", "StatefulSet"),
+    Resource("apps", "v1", "daemonsets", "DaemonSet"),
+    Resource("batch", "v1", "jobs", "Job"),
+)
+"""Makers of plain pods that say something about them (a Deployment hands its own down to its ReplicaSets).
+Not in ``ALL``: nothing of them is watched or written."""

@@ -18,19 +18,11 @@ from services.controller.core.status import merge_patch
 from shared.api import names
 from shared.api.meta import format_time
 from shared.api.pods import PodSpec
+from shared.api.resources import WORKLOADS
 from shared.api.scheduling import PodGroupPhase
 from shared.kube.port import Resource
 
-_OWNERS: Final = {
-    (one.api_version, one.kind): one
-    for one in (
-        Resource("apps", "v1", "replicasets", "ReplicaSet"),
-        Resource("apps", "v1", "statefulsets", "StatefulSet"),
-        Resource("apps", "v1", "daemonsets", "DaemonSet"),
-        Resource("batch", "v1", "jobs", "Job"),
-    )
-}
-"""The kinds whose annotations are looked at (a Deployment copies its own to its ReplicaSets)."""
+_OWNERS: Final = {(one.api_version, one.kind): one for one in WORKLOADS}
 _NOT_INHERITED: Final = frozenset({names.JOB_VERSION})
 _MOST_MEMBERS: Final = 2**31 - 1
 
@@ -124,16 +116,13 @@ def _volcanic(values: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def _owner_references(pod: JSON) -> list[JSON]:
+    """Return the pod's owners, or the pod; none is kept from going until the PodGroup is gone."""
     meta = pod["metadata"]
-    if controller_of(pod) is not None:
-        return [dict(one) for one in meta["ownerReferences"]]
+    if controller_of(pod) is None:
+        return [
+            {"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"], "controller": True}
+        ]
     return [
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "name": meta["name"],
-            "uid": meta["uid"],
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
+        {key: value for key, value in one.items() if key != "blockOwnerDeletion"}
+        for one in meta["ownerReferences"]
     ]
