@@ -24,8 +24,10 @@ from services.admission.adapters.world import LiveWorld
 from services.admission.core.defaults import Defaults
 from services.admission.core.queues import QueueLimits
 from services.admission.core.renewal import Lifetimes
+from services.admission.core.schema import schema_of
 from services.admission.core.webhooks import Rules
 from services.admission.settings import AdmissionSettings
+from shared.api.batch import Job
 from shared.clock import Clock
 from shared.errors import ConfigurationError
 from shared.events import topics
@@ -79,6 +81,7 @@ def build(
     it until the log is there.
     """
     del ids  # every answer is named by its submission
+    schema_of(Job)  # takes a quarter of a second: now, and not while the first job waits
     health = Health()
     defaults = Defaults(
         queue=settings.default_queue,
@@ -143,7 +146,15 @@ def _topic_part(
         pause=settings.ping_pause,
         patience=settings.ping_patience,
     )
-    return TopicPart(follower, consuming, watching, start_log=start_log, clock=clock, health=health)
+    return TopicPart(
+        follower,
+        consuming,
+        watching,
+        start_log=start_log,
+        clock=clock,
+        health=health,
+        telemetry=telemetry,
+    )
 
 
 def _webhooks(

@@ -14,6 +14,7 @@ from shared.clock import Clock
 from shared.errors import Unavailable
 from shared.events.consuming import Consuming
 from shared.service import Health
+from shared.telemetry.telemetry import Telemetry
 
 _LOG_PAUSE: Final = 1.0
 StartLog = Callable[[], Awaitable[None]]
@@ -31,6 +32,7 @@ class TopicPart:
         start_log: StartLog | None,
         clock: Clock,
         health: Health,
+        telemetry: Telemetry,
     ) -> None:
         self._follower = follower
         self._consuming = consuming
@@ -38,6 +40,9 @@ class TopicPart:
         self._start_log = start_log
         self._clock = clock
         self._health = health
+        self._log = telemetry.log
+        if start_log is not None:
+            health.waits("log", "connecting")
 
     async def run(self) -> None:
         """Follow the cluster, and decide once its view can be trusted, until cancelled."""
@@ -49,14 +54,21 @@ class TopicPart:
             tasks.create_task(self._consuming.run())
 
     async def _until_started(self) -> None:
+        """Start the log, if nobody has; say once that it is away."""
+        away = False
         while self._start_log is not None:
             try:
                 await self._start_log()
             except Unavailable as error:
                 self._health.waits("log", str(error))
+                if not away:
+                    self._log.warning("the log is away, webhooks work without it: %s", error)
+                away = True
                 await self._clock.sleep(_LOG_PAUSE)
             else:
                 self._health.ok("log")
+                if away:
+                    self._log.warning("the log is there")
                 return
 
 
