@@ -10,7 +10,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -86,24 +85,24 @@ def find_go() -> str:
 
 
 def _build(go: str, program: Path, say: Callable[[str], None]) -> None:
-    with tempfile.TemporaryDirectory(dir=program.parent) as scratch:
-        built = Path(scratch) / "controlplane"
-        command = [go, "build", "-v", *_FLAGS, "-ldflags", _version_flags(), "-o", str(built), "."]
-        # What is built must not depend on whether this machine has a C compiler.
-        environment = os.environ | {"CGO_ENABLED": "0"}
-        with subprocess.Popen(
-            command, cwd=_MODULE, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        ) as running:
-            assert running.stdout is not None  # noqa: S101 - it is a pipe
-            try:
-                lines = _follow(running.stdout, say)
-            except BaseException:
-                running.terminate()  # or leaving the block would wait for it
-                raise
-        if running.returncode != 0:
-            told = [line for line in lines if not re.fullmatch(r"[\w./~-]+", line)] or ["no output"]
-            raise Missing(f"go could not build the control plane: {'; '.join(told)[-500:]}")
-        built.replace(program)  # atomic: nobody sees half a program
+    built = program.with_name(program.name + ".partial")
+    built.unlink(missing_ok=True)  # of a build that was killed
+    command = [go, "build", "-v", *_FLAGS, "-ldflags", _version_flags(), "-o", str(built), "."]
+    # What is built must not depend on whether this machine has a C compiler.
+    environment = os.environ | {"CGO_ENABLED": "0"}
+    with subprocess.Popen(
+        command, cwd=_MODULE, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as running:
+        assert running.stdout is not None  # noqa: S101 - it is a pipe
+        try:
+            lines = _follow(running.stdout, say)
+        except BaseException:
+            running.terminate()  # or leaving the block would wait for it
+            raise
+    if running.returncode != 0:
+        told = [line for line in lines if not re.fullmatch(r"[\w./~-]+", line)] or ["no output"]
+        raise Missing(f"go could not build the control plane: {'; '.join(told)[-500:]}")
+    built.replace(program)  # atomic: nobody sees half a program
 
 
 def _follow(output: Iterator[str], say: Callable[[str], None]) -> deque[str]:
