@@ -20,6 +20,7 @@ from services.controller.adapters.memory import Memories
 from services.controller.adapters.observer import Observer
 from services.controller.adapters.plain import PlainGangs
 from services.controller.adapters.plain_applier import PlainApplier
+from services.controller.adapters.provisioning import Provisioning
 from services.controller.adapters.publisher import Publisher
 from services.controller.adapters.queues import QueueController
 from services.controller.adapters.recorder import Recorder
@@ -188,7 +189,8 @@ def build(
     intake = Intake(hands, jobs, groups)
     objects = _commands(hands, intake, queues)
     listeners.append(_Listener(hands, jobs, groups, queues, expiry, objects))
-    applier = Applier(hands, jobs.touch, PlainApplier(hands, gangs, groups))
+    provisioning = Provisioning(cluster, api, dependents.claim)
+    applier = Applier(hands, jobs.touch, PlainApplier(hands, gangs, groups), provisioning)
     handlers: dict[type[Contract], Handler] = {
         JobAdmitted: intake.admitted,
         CommandJob: intake.command,

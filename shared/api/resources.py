@@ -24,6 +24,7 @@ SECRETS: Final = Resource("", "v1", "secrets", "Secret")
 SERVICEACCOUNTS: Final = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 PVCS: Final = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 PVS: Final = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
+STORAGECLASSES: Final = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
 EVENTS: Final = Resource("", "v1", "events", "Event")
 RESOURCEQUOTAS: Final = Resource("", "v1", "resourcequotas", "ResourceQuota")
 

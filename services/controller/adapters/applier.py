@@ -15,6 +15,7 @@ from typing import Final
 from services.controller.adapters.hands import Hands, together
 from services.controller.adapters.memory import Memory
 from services.controller.adapters.plain_applier import PlainApplier
+from services.controller.adapters.provisioning import Provisioning
 from services.controller.adapters.views import job_key
 from services.controller.core.apply import (
     BindExisting,
@@ -53,8 +54,11 @@ _TAIL: Final = 5000
 class Applier:
     """Handles ``bind-decisions``."""
 
-    def __init__(self, hands: Hands, touch: Callable[[str], None], plain: PlainApplier) -> None:
+    def __init__(
+        self, hands: Hands, touch: Callable[[str], None], plain: PlainApplier, provisioning: Provisioning
+    ) -> None:
         self._hands = hands
+        self._provisioning = provisioning
         self._touch = touch
         self._plain = plain
         self._concluded: dict[str, None] = {}
@@ -142,6 +146,8 @@ class Applier:
             return Conclusion(DecisionOutcome.REFUSED, message=verdict.refused)
         if verdict.enqueue:
             await self._set_phase(gang, PodGroupPhase.INQUEUE)
+        if not verdict.hopeless:
+            await self._provisioning.place(gang.wanted, decision.bindings)
         outcome = await self._bind_all(gang.wanted, gang.status, verdict)
         result = conclude(decision, gang, outcome.bound, outcome.failures)
         if result.outcome is DecisionOutcome.ROLLED_BACK:

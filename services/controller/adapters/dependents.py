@@ -77,6 +77,10 @@ class Dependents:
         """The kinds whose store is not complete and fresh, as text; empty: all are."""
         return ", ".join(kind.plural for kind, informer in self._informers.items() if not informer.healthy)
 
+    def claim(self, namespace: str, name: str) -> JSON | None:
+        """Return a claim: metadata, class and volume."""
+        return self._informers[r.PVCS].store.get((namespace, name))
+
     def trouble(self, wanted: Wanted) -> Trouble | None:
         """Say why a job cannot have what it needs, as far as that is known without asking anybody."""
         if not has_any(wanted):
@@ -238,9 +242,13 @@ def _owner_uid(obj: JSON) -> Iterable[str]:
 
 
 def _metadata_only(obj: JSON) -> JSON:
-    """Keep what we look at; the keys of a Secret stay out of memory."""
+    """Keep what we look at, of claims also where they come from; the keys of a Secret stay out of memory."""
     meta = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
-    return {key: obj[key] for key in ("apiVersion", "kind") if key in obj} | {"metadata": meta}
+    kept = {key: obj[key] for key in ("apiVersion", "kind") if key in obj} | {"metadata": meta}
+    if obj.get("kind") == r.PVCS.kind:
+        spec = obj.get("spec") or {}
+        kept["spec"] = {key: spec[key] for key in ("storageClassName", "volumeName") if key in spec}
+    return kept
 
 
 def _reason(one: Dependent) -> JobReason:

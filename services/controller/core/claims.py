@@ -6,13 +6,14 @@ crash makes no second one. (Volcano draws it at random and writes it into the jo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 
 from services.controller.core.dependents import Dependent, Trouble, dependent, volume_name
 from services.controller.core.model import JSON, Wanted
 from shared.api import resources as r
 from shared.api.batch import JobReason
+from shared.events.contracts import Binding
 
 
 def claim_name(job: Wanted, index: int) -> str:
@@ -35,6 +36,27 @@ def claim_objects(job: Wanted) -> Iterator[Dependent]:
     for index, volume in enumerate(job.spec.get("volumes") or ()):
         if volume.get("volumeClaim") and not volume.get("volumeClaimName"):
             yield dependent(job, r.PVCS, claim_name(job, index), {"spec": volume["volumeClaim"]})
+
+
+def places_of_claims(job: Wanted, bindings: Iterable[Binding]) -> dict[str, str]:
+    """Return the node of each claim's first pod; ``bindings`` are where the pods go."""
+    own = list(claims(job))
+    by_task = {
+        task.name: [
+            *own,
+            *(
+                volume.persistent_volume_claim.claim_name
+                for volume in task.spec.template.spec.volumes
+                if volume.persistent_volume_claim
+            ),
+        ]
+        for task in job.tasks
+    }
+    places: dict[str, str] = {}
+    for binding in bindings:
+        for claim in by_task.get(binding.task, ()):
+            places.setdefault(claim, binding.node)
+    return places
 
 
 def missing_claim(job: Wanted, exists: Callable[[str], bool]) -> Trouble | None:

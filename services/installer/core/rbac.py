@@ -86,7 +86,7 @@ _CONTROLLER: Final = (
         "what jobs need beside their pods (watched by label: what somebody deletes is made again)",
     ),
     Grant((r.PVCS,), (*_READ, "create", "patch"), "claims of jobs; they go with their job"),
-    Grant((r.INGRESSCLASSES,), ("get",), "whether a class is there"),
+    Grant((r.INGRESSCLASSES, r.STORAGECLASSES), ("get",), "whether a class is there, and waits for pods"),
     Grant((r.EVENTS,), ("create", "patch"), "what happened to a job"),
 )
 

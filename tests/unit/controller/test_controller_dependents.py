@@ -297,3 +297,29 @@ async def test_killed_at_any_write_nothing_is_made_twice(world, number, when):
         created = Counter(name for name in made(w) if not name.startswith("events/"))
         assert set(created.values()) == {1}
         assert {name.split("/")[0] for name in created} >= {kind.plural for kind in KINDS} - {"ingresses"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "volume", "noted"),
+    [
+        ("WaitForFirstConsumer", None, "node-0"),
+        ("WaitForFirstConsumer", "pv-1", None),
+        ("Immediate", None, None),
+    ],
+)
+async def test_a_claim_that_waits_for_pods_is_told_their_node_before_they_are_made(
+    world, mode, volume, noted
+):
+    async with world() as w:
+        storage = {"metadata": {"name": "local"}, "volumeBindingMode": mode}
+        w.cluster.put(r.STORAGECLASSES, storage)
+        spec = CLAIM | {"storageClassName": "local"} | ({"volumeName": volume} if volume else {})
+        w.cluster.put(r.PVCS, {"kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": spec})
+        await w.admit(job(volumes=VOLUMES[1:]))
+        await w.run_gang()
+        annotations = w.cluster.one(r.PVCS, "data")["metadata"].get("annotations", {})
+        assert annotations.get("volume.kubernetes.io/selected-node") == noted
+        if noted:
+            log = w.cluster.log
+            first = next(index for index, line in enumerate(log) if line.startswith("create pods/"))
+            assert log.index("patch persistentvolumeclaims/data") < first
