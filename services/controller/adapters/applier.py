@@ -29,8 +29,9 @@ from services.controller.core.apply import (
     examine,
     judge,
 )
-from services.controller.core.model import Wanted, owner_job, read_pod
+from services.controller.core.model import Wanted
 from services.controller.core.pods import make_pod
+from services.controller.core.podview import owner_job, read_pod
 from services.controller.core.status import Status
 from shared.api import resources as r
 from shared.api.scheduling import PodGroupPhase

@@ -17,9 +17,10 @@ from services.controller.adapters.keys import Keys
 from services.controller.core.belongings import Belongings, belongings, has_any, trouble
 from services.controller.core.dependents import KINDS, NEEDED, Dependent, Trouble, digest_of
 from services.controller.core.exposing import Outside, read_urls, urls_text
-from services.controller.core.model import JSON, Wanted, owner_job
+from services.controller.core.model import JSON, Wanted
 from services.controller.core.plans import Note
 from services.controller.core.plugins.ssh import encoded, key_files
+from services.controller.core.podview import owner_job
 from shared.api import names
 from shared.api import resources as r
 from shared.api.batch import JobPhase, JobReason

@@ -18,10 +18,11 @@ from services.controller.adapters.plain import PlainGangs
 from services.controller.adapters.views import job_key
 from services.controller.core.adoption import changed_spec, make_podgroup, owner_of
 from services.controller.core.members import PREFIX, MemberPod, group_of, own_group
-from services.controller.core.model import JSON, owner_job
+from services.controller.core.model import JSON
 from services.controller.core.plainapply import part_held
 from services.controller.core.plaingangs import PlainGroup, ready_to_decide
 from services.controller.core.plainstatus import plain_phase, plain_status_patch, unschedulable_patch
+from services.controller.core.podview import owner_job
 from shared.api import names
 from shared.api import resources as r
 from shared.api.scheduling import PodGroupPhase

@@ -16,8 +16,9 @@ from services.controller.core import checks
 from services.controller.core.dependents import KINDS, concerns_jobs
 from services.controller.core.jobs import part_bound
 from services.controller.core.lifecycle import FINAL
-from services.controller.core.model import GroupView, PodView, Wanted, owner_job, read_pod
+from services.controller.core.model import GroupView, Wanted
 from services.controller.core.plans import Note, World
+from services.controller.core.podview import PodView, owner_job, read_pod
 from services.controller.core.policies import Order
 from services.controller.core.status import Status
 from shared.api import names

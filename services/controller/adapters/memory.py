@@ -10,7 +10,8 @@ from datetime import datetime
 from typing import Final
 
 from services.controller.core.commands import is_final_refusal, ultimatum
-from services.controller.core.model import PodView, Wanted
+from services.controller.core.model import Wanted
+from services.controller.core.podview import PodView
 from services.controller.core.policies import Order
 from shared.events.contracts import Gang, GangReport
 

@@ -21,7 +21,8 @@ from services.controller.adapters.plain import PlainGangs
 from services.controller.adapters.publisher import SOURCE
 from services.controller.adapters.views import Views, job_key
 from services.controller.core import facts
-from services.controller.core.model import JSON, PodView
+from services.controller.core.model import JSON
+from services.controller.core.podview import PodView
 from shared.api import resources as r
 from shared.api.podspec import pod_requests
 from shared.clock import Clock

@@ -10,8 +10,9 @@ from pydantic import ValidationError
 from services.controller.adapters.shape_cache import Shapes
 from services.controller.adapters.views import Views
 from services.controller.core.members import group_of
-from services.controller.core.model import JSON, owner_job
+from services.controller.core.model import JSON
 from services.controller.core.plaingangs import PlainGroup, plain_gang, read_plain_group
+from services.controller.core.podview import owner_job
 from shared.api import resources as r
 from shared.events.contracts import Gang
 

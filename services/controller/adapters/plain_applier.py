@@ -11,9 +11,9 @@ from services.controller.adapters.plain import PlainGangs
 from services.controller.adapters.views import job_key
 from services.controller.core.apply import BindExisting, Conclusion, InPlace
 from services.controller.core.members import MemberPod, read_member
-from services.controller.core.model import owner_job
 from services.controller.core.plainapply import conclude_plain, examine_plain, judge_plain
 from services.controller.core.plaingangs import PlainGroup
+from services.controller.core.podview import owner_job
 from shared.api import resources as r
 from shared.api.scheduling import PodGroupPhase
 from shared.errors import Conflict, NotFound, Refused

@@ -12,17 +12,8 @@ from pydantic import ValidationError
 from services.controller.core.dependencies import waiting_tasks
 from services.controller.core.gangs import gang_of
 from services.controller.core.members import MemberPod, group_of
-from services.controller.core.model import (
-    JSON,
-    GroupView,
-    PodView,
-    Priorities,
-    Wanted,
-    owner_job,
-    read_group,
-    read_job,
-    read_pod,
-)
+from services.controller.core.model import JSON, GroupView, Priorities, Wanted, read_group, read_job
+from services.controller.core.podview import PodView, owner_job, read_pod
 from services.controller.core.queues import parent_of
 from services.controller.core.status import Status, read_status
 from shared.api import resources as r

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from services.controller.core.dependencies import waiting_tasks
 from services.controller.core.gangs import reaches_minimum
 from services.controller.core.lifecycle import LIVE
-from services.controller.core.model import GroupView, PodView, Task, Wanted
+from services.controller.core.model import GroupView, Task, Wanted
+from services.controller.core.podview import PodView
 from services.controller.core.status import Status
 from shared.api.batch import JobPhase
 from shared.events.contracts import BindFailure, Binding, BoundPod, DecisionOutcome, GangDecided

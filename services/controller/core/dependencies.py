@@ -15,7 +15,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from services.controller.core.model import PodView, Task, Wanted
+from services.controller.core.model import Task, Wanted
+from services.controller.core.podview import PodView
 
 _ANY: Final = "any"
 _NONE: Final[frozenset[str]] = frozenset()

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from services.controller.core.exposing import read_urls
-from services.controller.core.model import JSON, Wanted, owner_job, read_pod
+from services.controller.core.model import JSON, Wanted
+from services.controller.core.podview import owner_job, read_pod
 from services.controller.core.status import Status
 from shared.api import names
 from shared.api.core import Node, PriorityClass

@@ -8,8 +8,9 @@ from typing import Final
 
 from services.controller.core.dependencies import gang_minimum, minimums, waiting_tasks
 from services.controller.core.lifecycle import LIVE
-from services.controller.core.model import GroupView, PodView, Priorities, Task, Wanted
+from services.controller.core.model import GroupView, Priorities, Task, Wanted
 from services.controller.core.pods import placing_spec, pod_annotations
+from services.controller.core.podview import PodView
 from services.controller.core.shapes import shape_of
 from services.controller.core.status import Status
 from shared.api import names

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from services.controller.core.marks import Mark
-from services.controller.core.model import PodView, Task, Wanted
+from services.controller.core.model import Task, Wanted
+from services.controller.core.podview import PodView
 from shared.api.batch import JobEvent
 
 

@@ -15,11 +15,12 @@ from services.controller.core.dependencies import waiting_tasks
 from services.controller.core.gangs import reaches_minimum
 from services.controller.core.lifecycle import FINAL, LIVE
 from services.controller.core.listening import follow_policies
-from services.controller.core.model import JSON, GroupView, PodView
+from services.controller.core.model import JSON, GroupView
 from services.controller.core.moving import INVALID, Moving
 from services.controller.core.plans import Note, Plan, World
 from services.controller.core.podgroups import group_patch, group_phase, make_podgroup, spec_patch
 from services.controller.core.pods import make_pod
+from services.controller.core.podview import PodView
 from services.controller.core.status import Status
 from shared.api.batch import JobPhase
 from shared.api.scheduling import PodGroupPhase

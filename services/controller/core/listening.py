@@ -10,9 +10,9 @@ from services.controller.core import happenings
 from services.controller.core.happenings import Happening
 from services.controller.core.lifecycle import OBEYING, TARGETED, Trigger
 from services.controller.core.marks import Mark, mark, read_marks
-from services.controller.core.model import PodView
 from services.controller.core.moving import Moving
 from services.controller.core.plans import World
+from services.controller.core.podview import PodView
 from services.controller.core.policies import Answer, Order, answer
 from shared.api.batch import JobEvent
 from shared.api.scheduling import PodGroupPhase

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from services.controller.core.model import PodView, Wanted
+from services.controller.core.model import Wanted
+from services.controller.core.podview import PodView
 from shared.api.batch import JobEvent
 from shared.api.meta import format_time
 

@@ -11,7 +11,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
-from services.controller.core.model import JSON, PodView, owner_job, read_pod
+from services.controller.core.model import JSON
+from services.controller.core.podview import PodView, owner_job, read_pod
 from shared.api import names
 
 PREFIX: Final = "podgroup-"

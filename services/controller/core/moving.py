@@ -9,8 +9,8 @@ from typing import Final
 from services.controller.core import lifecycle, marks
 from services.controller.core.dependencies import waiting_tasks
 from services.controller.core.lifecycle import LIVE, IllegalTransition, Trigger
-from services.controller.core.model import PodView
 from services.controller.core.plans import Note, PhaseChange, World
+from services.controller.core.podview import PodView
 from services.controller.core.policies import Order
 from services.controller.core.status import count_pods, tally
 from shared.api.batch import JobPhase, JobReason

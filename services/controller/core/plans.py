@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from services.controller.core.model import JSON, GroupView, PodView, Priorities, Wanted
+from services.controller.core.model import JSON, GroupView, Priorities, Wanted
+from services.controller.core.podview import PodView
 from services.controller.core.policies import Order
 from services.controller.core.status import Status
 from shared.api.batch import JobPhase, JobReason

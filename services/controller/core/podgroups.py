@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Final
 
 from services.controller.core.dependencies import gang_minimum, to_come
-from services.controller.core.model import JSON, GroupView, PodView, Priorities, Task, Wanted
+from services.controller.core.model import JSON, GroupView, Priorities, Task, Wanted
+from services.controller.core.podview import PodView
 from services.controller.core.shapes import priority_of
 from services.controller.core.status import merge_patch
 from shared.api import names

@@ -9,7 +9,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from services.controller.core.lifecycle import Tally
-from services.controller.core.model import JSON, PodView, Wanted
+from services.controller.core.model import JSON, Wanted
+from services.controller.core.podview import PodView
 from shared.api.batch import JobPhase
 from shared.api.duration import format_duration
 from shared.api.meta import format_time, parse_time

@@ -7,8 +7,9 @@ import asyncio
 import pytest
 
 from services.controller.core import apply
-from services.controller.core.model import PodView, Priorities, read_group, read_job
+from services.controller.core.model import Priorities, read_group, read_job
 from services.controller.core.podgroups import make_podgroup
+from services.controller.core.podview import PodView
 from services.controller.core.status import Status
 from shared.api import resources as r
 from shared.api.batch import JobPhase

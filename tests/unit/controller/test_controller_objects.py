@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.controller.core import gangs, podgroups
-from services.controller.core.model import PodView, Priorities, precise, read_group, read_job
+from services.controller.core.model import Priorities, precise, read_group, read_job
 from services.controller.core.pods import make_pod
+from services.controller.core.podview import PodView
 from services.controller.core.status import Status, count_pods, merge_patch, read_status, write_status
 from shared.api.batch import JobPhase
 from shared.api.scheduling import PodGroupPhase

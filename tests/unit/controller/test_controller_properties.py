@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from services.controller.core.gangs import gang_of
 from services.controller.core.jobs import plan
 from services.controller.core.lifecycle import FINAL, LIVE, Trigger
-from services.controller.core.model import Priorities, read_group, read_job, read_pod
+from services.controller.core.model import Priorities, read_group, read_job
 from services.controller.core.plans import World
 from services.controller.core.pods import make_pod
+from services.controller.core.podview import read_pod
 from services.controller.core.policies import Order
 from services.controller.core.status import merge_patch, read_status, write_status
 from tests.fakes.cluster import _merge

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from services.controller.core import podgroups
-from services.controller.core.model import PodView, Priorities, read_group, read_job
+from services.controller.core.model import Priorities, read_group, read_job
 from services.controller.core.plans import World
+from services.controller.core.podview import PodView
 from services.controller.core.status import Condition, Status
 from shared.api.batch import JobPhase
 from tests.unit.controller.conftest import job
