@@ -190,7 +190,7 @@ def build(
     objects = _commands(hands, intake, queues)
     listeners.append(_Listener(hands, jobs, groups, queues, expiry, objects))
     provisioning = Provisioning(cluster, api, dependents.claim)
-    applier = Applier(hands, jobs.touch, PlainApplier(hands, gangs, groups), provisioning)
+    applier = Applier(hands, jobs.touch, PlainApplier(hands, gangs, groups, provisioning), provisioning)
     handlers: dict[type[Contract], Handler] = {
         JobAdmitted: intake.admitted,
         CommandJob: intake.command,

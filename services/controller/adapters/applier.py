@@ -29,6 +29,7 @@ from services.controller.core.apply import (
     examine,
     judge,
 )
+from services.controller.core.claims import places_of_claims
 from services.controller.core.model import Wanted
 from services.controller.core.pods import make_pod
 from services.controller.core.podview import owner_job, read_pod
@@ -148,7 +149,8 @@ class Applier:
         if verdict.enqueue:
             await self._set_phase(gang, PodGroupPhase.INQUEUE)
         if not verdict.hopeless:
-            await self._provisioning.place(gang.wanted, decision.bindings)
+            places = places_of_claims(gang.wanted, decision.bindings)
+            await self._provisioning.place(gang.wanted.namespace, places)
         outcome = await self._bind_all(gang.wanted, gang.status, verdict)
         result = conclude(decision, gang, outcome.bound, outcome.failures)
         if result.outcome is DecisionOutcome.ROLLED_BACK:

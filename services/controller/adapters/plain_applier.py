@@ -8,8 +8,10 @@ from typing import Final
 from services.controller.adapters.groups import GroupController, lock_of
 from services.controller.adapters.hands import Hands, together
 from services.controller.adapters.plain import PlainGangs
+from services.controller.adapters.provisioning import Provisioning
 from services.controller.adapters.views import job_key
 from services.controller.core.apply import BindExisting, Conclusion, InPlace
+from services.controller.core.claims import places_of_pods
 from services.controller.core.members import MemberPod, read_member
 from services.controller.core.plainapply import conclude_plain, examine_plain, judge_plain
 from services.controller.core.plaingangs import PlainGroup
@@ -25,8 +27,11 @@ _DONE: Final = frozenset({DecisionOutcome.APPLIED, DecisionOutcome.PARTIAL})
 class PlainApplier:
     """Applies a decision; the caller holds the PodGroup's lock and publishes the result."""
 
-    def __init__(self, hands: Hands, gangs: PlainGangs, groups: GroupController) -> None:
+    def __init__(
+        self, hands: Hands, gangs: PlainGangs, groups: GroupController, provisioning: Provisioning
+    ) -> None:
         self._hands = hands
+        self._provisioning = provisioning
         self._gangs = gangs
         self._groups = groups
 
@@ -46,6 +51,9 @@ class PlainApplier:
             return Conclusion(DecisionOutcome.REFUSED, message=verdict.refused)
         if verdict.enqueue:
             await self._set_phase(group, PodGroupPhase.INQUEUE)
+        if not verdict.hopeless:
+            placed = ((pods[one.pod].raw, one.node) for one in decision.bindings if one.pod in pods)
+            await self._provisioning.place(namespace, places_of_pods(placed))
         found = await asyncio.gather(
             *(self._bind(namespace, step, attempt=not verdict.hopeless) for step in verdict.steps),
             return_exceptions=True,

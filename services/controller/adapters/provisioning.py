@@ -7,16 +7,14 @@ before they are created.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from services.controller.adapters.api import Api
 from services.controller.adapters.hands import together
-from services.controller.core.claims import places_of_claims
-from services.controller.core.model import JSON, Wanted
+from services.controller.core.model import JSON
 from shared.api import resources as r
 from shared.errors import Conflict, NotFound, Refused
-from shared.events.contracts import Binding
 from shared.kube.port import Cluster
 
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
@@ -32,10 +30,9 @@ class Provisioning:
         self._waits: dict[str, bool] = {}
         """Whether a class waits for the first pod, by name; that never changes in a class."""
 
-    async def place(self, wanted: Wanted, bindings: Iterable[Binding]) -> None:
+    async def place(self, namespace: str, places: Mapping[str, str]) -> None:
         """Note for each claim without a volume where the first of its pods will be. Raises Unavailable."""
-        places = places_of_claims(wanted, bindings)
-        await together(self._note(wanted.namespace, name, node) for name, node in places.items())
+        await together(self._note(namespace, name, node) for name, node in places.items())
 
     async def _note(self, namespace: str, name: str, node: str) -> None:
         claim = self._claim(namespace, name)

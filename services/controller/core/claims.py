@@ -59,6 +59,17 @@ def places_of_claims(job: Wanted, bindings: Iterable[Binding]) -> dict[str, str]
     return places
 
 
+def places_of_pods(placed: Iterable[tuple[JSON, str]]) -> dict[str, str]:
+    """Return the node of each claim's first pod; ``placed`` are pods as they are and their nodes."""
+    places: dict[str, str] = {}
+    for pod, node in placed:
+        for volume in (pod.get("spec") or {}).get("volumes") or ():
+            source = volume.get("persistentVolumeClaim") or {}
+            if source.get("claimName"):
+                places.setdefault(source["claimName"], node)
+    return places
+
+
 def missing_claim(job: Wanted, exists: Callable[[str], bool]) -> Trouble | None:
     """Say which named claim is not there."""
     for index, volume in enumerate(job.spec.get("volumes") or ()):

@@ -151,6 +151,20 @@ async def test_a_bare_pod_gets_its_own_podgroup_and_runs(plain):
         await w.one.until(lambda: w.status(name)["phase"] == "Completed" and w.status(name)["succeeded"] == 1)
 
 
+async def test_the_claim_of_a_plain_pod_that_waits_for_it_is_told_its_node(plain):
+    async with plain() as w:
+        w.node("n1")
+        storage = {"metadata": {"name": "late"}, "volumeBindingMode": "WaitForFirstConsumer"}
+        w.cluster.put(r.STORAGECLASSES, storage)
+        claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}
+        w.cluster.put(r.PVCS, claim | {"spec": {"storageClassName": "late"}})
+        volumes = [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]
+        w.put(plain_pod("alone", volumes=volumes))
+        await w.all_bound("alone")
+        annotations = w.cluster.one(r.PVCS, "data")["metadata"]["annotations"]
+        assert annotations["volume.kubernetes.io/selected-node"] == "n1"
+
+
 async def test_the_pods_of_a_replica_set_share_the_podgroup_that_its_annotations_describe(plain):
     async with plain() as w:
         w.node("n1")
