@@ -62,6 +62,22 @@ def phase(name: str) -> Callable[[JSON], bool]:
     return reached
 
 
+LATE = """
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: late}
+provisioner: storage.example.org
+volumeBindingMode: WaitForFirstConsumer
+"""
+
+
+def is_being_provisioned(claim: JSON) -> bool:
+    """Say whether Kubernetes' own controller has asked the provisioner for a volume, for a chosen node."""
+    annotations = claim["metadata"].get("annotations", {})
+    chosen = annotations.get("volume.kubernetes.io/selected-node", "")
+    return chosen.startswith("node-") and "volume.kubernetes.io/storage-provisioner" in annotations
+
+
 PYTORCH = """
 apiVersion: batch.volcano.sh/v1alpha1
 kind: Job
@@ -79,6 +95,7 @@ spec:
       volumeClaim:
         accessModes: [ReadWriteOnce]
         resources: {requests: {storage: 1Gi}}
+        storageClassName: late
   tasks:
     - replicas: 1
       name: master
@@ -104,6 +121,7 @@ async def test_a_pytorch_jobs_pods_find_their_master_and_nothing_of_it_stays(
 ) -> None:
     async with platform_on(plane, tmp_path) as platform:
         cluster = platform.cluster
+        kubectl("apply", "-f", "-", given=LATE)
         kubectl("apply", "-f", "-", given=PYTORCH)
         job = await until(cluster, r.JOBS, "default", "pytorch-job", phase("Running"))
         pod = await until(cluster, r.PODS, "default", "pytorch-job-worker-1")
@@ -119,6 +137,7 @@ async def test_a_pytorch_jobs_pods_find_their_master_and_nothing_of_it_stays(
         assert service["spec"]["clusterIP"] == "None"
         assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
         [claim] = [one["metadata"]["name"] for one in (await cluster.list(r.PVCS, "default")).items]
+        await until(cluster, r.PVCS, "default", claim, is_being_provisioned)
         made = (await cluster.get(r.JOBS, "default", "pytorch-job"))["status"]["controlledResources"]
         assert made == {
             "plugin-pytorch": "pytorch",
