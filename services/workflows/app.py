@@ -51,9 +51,9 @@ class Workflows:
         await self._require_kinds()
         async with asyncio.TaskGroup() as group:
             group.create_task(self.hands.views.run())
-            group.create_task(self._watch_views())
             group.create_task(self._watch_server())
             await self.hands.views.synced()
+            group.create_task(self._watch_views())
             group.create_task(self.hands.recorder.run())
             group.create_task(self.queue.run())
             self.health.ok("start")
