@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from simulator.columns.table import COLUMNS
-from simulator.core.kinds import Kind, Scale, Strategy, View
+from simulator.core.kinds import VERBS, Kind, Scale, Strategy, View
 from simulator.core.typed import Types
 from simulator.strategies import (
     cluster,
@@ -59,6 +59,9 @@ def _kind(
         else (),
         status=status,
         scale=scale,
+        verbs=tuple(verb for verb in VERBS if verb != "deletecollection")
+        if plural == "namespaces"
+        else VERBS,
         strategy=strategy,
         decode=lambda body: TYPES.decode(type_name, api_version, kind, body),
         type_name=type_name,

@@ -53,10 +53,11 @@ NODES: Final = (
 def _event_last(obj: JSON, now: float) -> str:
     first = obj.get("firstTimestamp") or obj.get("eventTime")
     last = at(obj, "series", "lastObservedTime") or obj.get("lastTimestamp") or first
-    count = at(obj, "series", "count") or obj.get("count") or 0
-    if count > 1:
-        return f"{since(last, now)} (x{count} over {since(first, now)})"
     return since(last, now)
+
+
+def _event_count(obj: JSON) -> int:
+    return at(obj, "series", "count") or obj.get("count") or obj.get("deprecatedCount") or 1
 
 
 def _event_object(obj: JSON, _now: float) -> str:
@@ -82,7 +83,7 @@ EVENTS: Final = (
     text("Source", _event_source, 1),
     text("Message", lambda obj, _now: str(obj.get("message") or obj.get("note") or "").strip()),
     text("First Seen", lambda obj, now: since(obj.get("firstTimestamp") or obj.get("eventTime"), now), 1),
-    text("Count", lambda obj, _now: at(obj, "series", "count") or obj.get("count") or 1, 1),
+    text("Count", lambda obj, _now: _event_count(obj), 1),
     text("Name", lambda obj, _now: obj["metadata"]["name"], 1),
 )
 

@@ -95,8 +95,8 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     "replicasets.apps": (*_REPLICAS, text("Selector", selector_of("spec", "selector"), 1)),
     "deployments.apps": (
         text("Ready", _ratio(("status", "readyReplicas"), ("spec", "replicas"))),
-        number("Up-to-date", field("status", "updatedReplicas", default=0)),
-        number("Available", field("status", "availableReplicas", default=0)),
+        text("Up-to-date", field("status", "updatedReplicas", default=0)),
+        text("Available", field("status", "availableReplicas", default=0)),
         AGE,
         *WIDE_TEMPLATE,
         text("Selector", selector_of("spec", "selector"), 1),

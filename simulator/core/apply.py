@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any
+from typing import Any, Final
 
 from simulator.core import fieldset, managed
 from simulator.core.entries import Entry
@@ -15,6 +15,8 @@ from simulator.core.managed import Manager, Owned
 from simulator.core.world import Call
 
 JSON = dict[str, Any]
+
+_ABSENT: Final = object()
 
 
 def created(kind: Kind, wanted: JSON, call: Call) -> JSON:
@@ -35,9 +37,7 @@ def applied(kind: Kind, current: Entry, wanted: JSON, call: Call, subresource: s
     me = Manager(call.manager, "Apply", kind.api_version, subresource)
     mine = managed.owned_paths(kind, wanted, subresource)
     have = managed.owned_paths(kind, live, subresource, containers=True)
-    changed = {
-        path for path, value in mine.items() if value is not None and path in have and have[path] != value
-    }
+    changed = {path for path, value in mine.items() if value is not None and have.get(path, _ABSENT) != value}
     conflicts = {
         m: changed & owned.paths for m, owned in managers.items() if m != me and changed & owned.paths
     }
@@ -84,7 +84,7 @@ def _conflict(conflicts: Mapping[Manager, AbstractSet[Path]]) -> StatusError:
     groups: list[str] = []
     for manager, paths in sorted(conflicts.items()):
         who = _who(manager)
-        fields = sorted(fieldset.text(path) for path in paths)
+        fields = [fieldset.text(path) for path in fieldset.in_order(paths)]
         causes += [
             {"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": f} for f in fields
         ]

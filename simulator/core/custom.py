@@ -9,15 +9,18 @@ from typing import Any, Final
 import orjson
 
 from simulator.core import structural
-from simulator.core.errors import Cause
+from simulator.core.errors import Cause, invalid
 from simulator.core.kinds import Column, Kind, Scale, Strategy
 
 JSON = dict[str, Any]
+Metadata = Callable[[str, str, Any], tuple[JSON, list[str]]]
+"""Types the metadata of an object of an apiVersion and kind; returns it and its unknown fields."""
+_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 _OWN: Final = frozenset({"apiVersion", "kind", "metadata"})
 """What the API server itself knows of every object."""
 
 
-def kinds(crd: JSON, decode_metadata: Callable[[JSON], JSON]) -> list[Kind]:
+def kinds(crd: JSON, decode_metadata: Metadata) -> list[Kind]:
     """Return a kind for every served version of a definition, the stored version first."""
     spec = crd["spec"]
     versions = [version for version in spec["versions"] if version.get("served")]
@@ -26,7 +29,7 @@ def kinds(crd: JSON, decode_metadata: Callable[[JSON], JSON]) -> list[Kind]:
     return [_kind(spec, version, storage, decode_metadata) for version in versions]
 
 
-def _kind(spec: JSON, version: JSON, storage: str, decode_metadata: Callable[[JSON], JSON]) -> Kind:
+def _kind(spec: JSON, version: JSON, storage: str, decode_metadata: Metadata) -> Kind:
     names = spec["names"]
     schema: JSON = (version.get("schema") or {}).get("openAPIV3Schema") or {}
     subresources = version.get("subresources") or {}
@@ -47,10 +50,11 @@ def _kind(spec: JSON, version: JSON, storage: str, decode_metadata: Callable[[JS
         if scale
         else None,
         builtin=False,
+        verbs=_VERBS,
         strategy=_strategy(has_status=has_status),
         columns=_columns(version),
         decode=_decoder(schema, decode_metadata),
-        validate_schema=_validator(schema),
+        validate_schema=_validator(schema, scale["specReplicasPath"] if scale else ""),
         schema=schema,
         singular_name=names.get("singular", ""),
         storage_version=storage,
@@ -58,26 +62,27 @@ def _kind(spec: JSON, version: JSON, storage: str, decode_metadata: Callable[[JS
     )
 
 
-def _decoder(
-    schema: JSON, decode_metadata: Callable[[JSON], JSON]
-) -> Callable[[JSON], tuple[JSON, list[str]]]:
+def _decoder(schema: JSON, decode_metadata: Metadata) -> Callable[[JSON], tuple[JSON, list[str]]]:
     def decode(body: JSON) -> tuple[JSON, list[str]]:
         unknown: list[str] = []
         pruned = structural.prune(schema, body, "", unknown, root=True)
         obj: JSON = {"apiVersion": pruned.pop("apiVersion"), "kind": pruned.pop("kind")}
-        obj["metadata"] = decode_metadata(pruned.pop("metadata", None) or {})
+        meta = pruned.pop("metadata", None) or {}
+        obj["metadata"], unknown_too = decode_metadata(obj["apiVersion"], obj["kind"], meta)
         obj.update(pruned)
-        return obj, unknown
+        return obj, unknown + unknown_too
 
     return decode
 
 
-def _validator(schema: JSON) -> Callable[[JSON, JSON | None], list[Cause]]:
+def _validator(schema: JSON, replicas: str = "") -> Callable[[JSON, JSON | None], list[Cause]]:
     """Return the check of an object, and of its change.
 
     What a change leaves as it was is not looked at again, as in Kubernetes (validation ratcheting, KEP-4008);
-    rules about a transition are, for they may refuse that nothing changes.
+    rules about a transition are, for they may refuse that nothing changes. ``replicas`` is the path of the
+    number that the scale subresource sets.
     """
+    number = json_path(replicas) if replicas else None
     properties: JSON = schema.get("properties") or {}
     ratcheting = frozenset(key for key, part in properties.items() if b"oldSelf" not in orjson.dumps(part))
     needed = [name for name in schema.get("required") or () if name not in _OWN]
@@ -87,7 +92,12 @@ def _validator(schema: JSON) -> Callable[[JSON, JSON | None], list[Cause]]:
         before = {key: part for key, part in old.items() if key not in _OWN} if old else None
         same = {key for key in ratcheting if before and key in before and value.get(key) == before[key]}
         looked_at = {key: part for key, part in properties.items() if key not in same}
-        return structural.validate({**schema, "properties": looked_at, "required": needed}, value, "", before)
+        shape = {**schema, "properties": looked_at, "required": needed}
+        causes = structural.validate(shape, value, "", before)
+        found = number(obj) if number is not None else ()
+        if found and isinstance(found[0], int) and found[0] < 0:
+            causes.append(invalid(replicas, found[0], "should be a non-negative integer"))
+        return causes
 
     return check
 

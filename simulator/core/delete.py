@@ -51,7 +51,7 @@ def delete(
     if call.dry_run:
         return _answer(kind, current)
     if not waits:
-        return _answer(kind, world.erase(kind, current))
+        return _answer(kind, world.erase(kind, _at_its_end(world, kind, current, call)))
     marked = _marked(kind, current.obj, finalizers, grace, call)
     if kind.storage == "namespaces":
         marked["status"] = {**marked.get("status", {}), "phase": "Terminating"}
@@ -60,6 +60,14 @@ def delete(
     if marked == current.obj:
         return current
     return world.save(kind, marked, current.creator)
+
+
+def _at_its_end(world: World, kind: Kind, current: Entry, call: Call) -> Entry:
+    """Return what is to be taken out: of a pod a last version is stored, at the end of its grace."""
+    if kind.storage != "pods":
+        return current
+    marked = _marked(kind, current.obj, [], 0, call)
+    return world.save(kind, marked, current.creator) if marked != current.obj else current
 
 
 def _find(world: World, kind: Kind, namespace: str, name: str) -> Entry:

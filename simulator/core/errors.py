@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from simulator.core.kinds import Kind
 
@@ -68,6 +68,8 @@ def shown(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
+        if '"' in value or "\\" in value:
+            return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
         return f'"{value}"'
     if value is None:
         return "null"
@@ -127,11 +129,12 @@ def not_found(kind: Kind, name: str) -> StatusError:
     return StatusError(404, "NotFound", f'{kind.qualified} "{name}" not found', details_of(kind, name))
 
 
-def already_exists(kind: Kind, name: str) -> StatusError:
-    """409: the name is taken."""
-    return StatusError(
-        409, "AlreadyExists", f'{kind.qualified} "{name}" already exists', details_of(kind, name)
-    )
+def already_exists(kind: Kind, name: str, *, going: bool = False) -> StatusError:
+    """409: the name is taken, maybe by an object that is being deleted."""
+    message = f'{kind.qualified} "{name}" already exists'
+    if going:
+        message = f"object is being deleted: {message}"
+    return StatusError(409, "AlreadyExists", message, details_of(kind, name))
 
 
 def conflict(kind: Kind, name: str, why: str = OPTIMISTIC_LOCK, *, subject: str = "") -> StatusError:
@@ -145,16 +148,12 @@ def conflict(kind: Kind, name: str, why: str = OPTIMISTIC_LOCK, *, subject: str 
 
 def invalid_object(kind: Kind, name: str, causes: list[Cause]) -> StatusError:
     """422 with every violation."""
-    if len(causes) == 1:
-        summary = causes[0].text()
-    else:
-        summary = "[" + ", ".join(dict.fromkeys(cause.text() for cause in causes)) + "]"
     details = details_of(kind, name, by_kind=True)
     details["causes"] = [
         {"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in causes
     ]
     subject = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
-    return StatusError(422, "Invalid", f'{subject} "{name}" is invalid: {summary}', details)
+    return StatusError(422, "Invalid", f'{subject} "{name}" is invalid: {_summary(causes)}', details)
 
 
 def bad_request(message: str) -> StatusError:
@@ -179,6 +178,13 @@ def method_not_allowed() -> StatusError:
     """405: the resource is there, the verb is not."""
     message = "the server does not allow this method on the requested resource"
     return StatusError(405, "MethodNotAllowed", message, {})
+
+
+def not_supported(kind: Kind, verb: str) -> StatusError:
+    """405 as custom kinds word it, whose paths take every verb."""
+    details = details_of(kind, "")
+    message = f'{verb} is not supported on resources of kind "{kind.qualified}"'
+    return StatusError(405, "MethodNotAllowed", message, details)
 
 
 def unsupported_media_type(accepted: Iterable[str] = ()) -> StatusError:
@@ -206,7 +212,19 @@ def internal(message: str) -> StatusError:
     return StatusError(500, "", message)
 
 
-def invalid_options(kind: str, cause: Cause) -> StatusError:
+def invalid_options(kind: str, *causes: Cause) -> StatusError:
     """422 for the options of a request (``ListOptions``, ``DeleteOptions`` …)."""
-    details = {"group": "meta.k8s.io", "kind": kind, "causes": [cause._asdict()]}
-    return StatusError(422, "Invalid", f'{kind}.meta.k8s.io "" is invalid: {cause.text()}', details)
+    details = {"group": "meta.k8s.io", "kind": kind, "causes": [cause._asdict() for cause in causes]}
+    return StatusError(422, "Invalid", f'{kind}.meta.k8s.io "" is invalid: {_summary(causes)}', details)
+
+
+def unreadable_patch(text: str, why: str) -> StatusError:
+    """422: what a patch leaves is no object of the kind. ``text`` is that object as JSON."""
+    cause = invalid("patch", text, why)
+    return StatusError(422, "Invalid", f' "" is invalid: {cause.text()}', {"causes": [cause._asdict()]})
+
+
+def _summary(causes: Sequence[Cause]) -> str:
+    if len(causes) == 1:
+        return causes[0].text()
+    return "[" + ", ".join(dict.fromkeys(cause.text() for cause in causes)) + "]"

@@ -6,8 +6,8 @@ element of a set. A list is *atomic* (one value), a *set* of scalars, or a *map*
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -29,14 +29,39 @@ class Shape(NamedTuple):
     atomic: bool = False  # an object that is one value
 
 
+_ATOMIC: Final = frozenset(
+    {
+        "meta/v1.LabelSelector",
+        *(
+            f"core/v1.{name}"
+            for name in (
+                "ConfigMapKeySelector",
+                "FileKeySelector",
+                "LocalObjectReference",
+                "NodeSelector",
+                "NodeSelectorTerm",
+                "ObjectFieldSelector",
+                "ObjectReference",
+                "ResourceFieldSelector",
+                "ScopedResourceSelectorRequirement",
+                "SecretKeySelector",
+                "SecretReference",
+                "TopologySelectorTerm",
+                "TypedLocalObjectReference",
+            )
+        ),
+    }
+)
+
+
 def of_type(fields: Callable[[str], Mapping[str, Field]], name: str) -> Shape:
-    """Return the shape of a built-in struct."""
+    """Return the shape of a built-in struct; selectors and references are one value."""
 
     def child(key: str) -> Shape:
         known = fields(name).get(key) if name else None
         return _of_field(fields, known) if known is not None else _UNKNOWN
 
-    return Shape(child, _unknown_item)
+    return Shape(child, _unknown_item, atomic=name in _ATOMIC)
 
 
 def _of_field(fields: Callable[[str], Mapping[str, Field]], field: Field) -> Shape:
@@ -45,7 +70,8 @@ def _of_field(fields: Callable[[str], Mapping[str, Field]], field: Field) -> Sha
         return Shape(lambda _key: inner, lambda: inner, atomic=field.atomic)
     kind = "map" if field.keys else "set" if field.is_set else "atomic"
     defaults = {"protocol": "TCP"} if "protocol" in field.keys else {}
-    return Shape(inner.child, lambda: inner, kind, field.keys, defaults, field.atomic)
+    atomic = field.atomic or (inner.atomic and not field.type.startswith("[]"))
+    return Shape(inner.child, lambda: inner, kind, field.keys, defaults, atomic)
 
 
 def of_schema(schema: Mapping[str, Any]) -> Shape:
@@ -149,6 +175,18 @@ def unpack(fields: Mapping[str, Any], path: Path = ()) -> Iterator[Path]:
             yield (*path, key)
 
 
+def in_order(paths: Iterable[Path]) -> list[Path]:
+    """Sort paths as conflicts list them: at each level what ends there before what goes deeper."""
+    ends: list[Path] = []
+    deeper: dict[str, list[Path]] = {}
+    for path in sorted(paths):
+        if len(path) == 1:
+            ends.append(path)
+        else:
+            deeper.setdefault(path[0], []).append(path[1:])
+    return ends + [(first, *rest) for first, below in deeper.items() for rest in in_order(below)]
+
+
 def text(path: Path) -> str:
     """Write a path as conflicts show it: ``.spec.containers[name="c"].image``."""
     parts: list[str] = []
@@ -156,6 +194,8 @@ def text(path: Path) -> str:
         kind, _, rest = part.partition(":")
         if kind == "f":
             parts.append(f".{rest}")
+        elif kind == "i":
+            parts.append(f"[{rest}]")
         elif kind == "k":
             marks = ",".join(f"{key}={orjson.dumps(one).decode()}" for key, one in orjson.loads(rest).items())
             parts.append(f"[{marks}]")

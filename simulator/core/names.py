@@ -44,6 +44,8 @@ PATH_NAMES: Final = frozenset(
     for plural in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")
 )
 
+_STANDARD_FINALIZERS: Final = ("kubernetes", "orphan", "foregroundDeletion")
+
 
 @lru_cache(maxsize=16384)
 def label(value: str) -> str:
@@ -128,11 +130,21 @@ def metadata(resource: str, obj: JSON) -> list[Cause]:
     return causes
 
 
+def finalizers(obj: JSON) -> list[Cause]:
+    """Check what built-in kinds ask of their finalizers beyond the syntax."""
+    words = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        invalid(f"metadata.finalizers[{at}]", finalizer, words)
+        for at, finalizer in enumerate(obj["metadata"].get("finalizers") or ())
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
+    ]
+
+
 def _owners(references: list[JSON] | tuple[()]) -> list[Cause]:
     causes: list[Cause] = []
-    controllers = 0
-    for at, reference in enumerate(references):
-        field = f"metadata.ownerReferences[{at}]"
+    controllers: list[str] = []
+    for reference in references:
+        field = "metadata.ownerReferences"
         if not reference.get("apiVersion"):
             causes.append(invalid(f"{field}.apiVersion", "", "version must not be empty"))
         causes += [
@@ -140,9 +152,11 @@ def _owners(references: list[JSON] | tuple[()]) -> list[Cause]:
             for part in ("kind", "name", "uid")
             if not reference.get(part)
         ]
-        controllers += bool(reference.get("controller"))
-    if controllers > 1:
-        words = "Only one reference can have Controller set to true"
+        if reference.get("controller"):
+            controllers.append(f"{reference.get('kind', '')}/{reference.get('name', '')}")
+    if len(controllers) > 1:
+        found = " and ".join(controllers[:2])
+        words = f'Only one reference can have Controller set to true. Found "true" in references for {found}'
         causes.append(invalid("metadata.ownerReferences", references, words))
     return causes
 

@@ -8,15 +8,17 @@ from typing import Any, Final
 import orjson
 import yaml
 
-from simulator.core import apply, merge, strategic
+from simulator.core import apply, declared, merge, strategic
 from simulator.core.entries import Entry
 from simulator.core.errors import (
     StatusError,
     bad_request,
     conflict,
+    forbidden_field,
     invalid_options,
     not_found,
     required,
+    unreadable_patch,
     unsupported_media_type,
 )
 from simulator.core.kinds import Kind
@@ -51,6 +53,10 @@ def patch(
         raise unsupported_media_type(accepted)
     if media == APPLY_PATCH:
         return (yield from _apply(world, kind, namespace, name, body, call, subresource, query or {}))
+    if "force" in (query or {}):
+        raise invalid_options(
+            "PatchOptions", forbidden_field("force", "may not be specified for non-apply patch")
+        )
     read = _read(media, body)
     for attempt in range(_RETRIES):
         current = world.store.collection(kind.storage).get(namespace, name)
@@ -64,7 +70,7 @@ def patch(
         obj["metadata"]["resourceVersion"] = current.obj["metadata"]["resourceVersion"]
         _same_name(obj, namespace, name, kind)
         try:
-            return (yield from replace(world, kind, current, obj, call, subresource)), False
+            return (yield from replace(world, kind, current, obj, call, subresource, patched=True)), False
         except StatusError as error:  # another write came between while a webhook was asked
             if (
                 error.code != 409  # noqa: PLR2004
@@ -99,7 +105,13 @@ def _patched(kind: Kind, current: Entry, media: str, read: Any, call: Call) -> J
         changed = strategic.merge(kind.fields, kind.type_name, source, read)
     if not isinstance(changed.get("metadata"), dict):
         raise bad_request("metadata must be an object")
-    return decode(kind, changed, call, patched=True)
+    try:
+        return decode(kind, changed, call, patched=True)
+    except StatusError as error:
+        if media == STRATEGIC_PATCH or (not kind.builtin and call.validation != "Strict"):
+            raise
+        words = error.message.partition(f" cannot be handled as a {kind.kind}: ")
+        raise unreadable_patch(orjson.dumps(changed).decode(), words[2] or words[0]) from None
 
 
 def _same_name(obj: JSON, namespace: str, name: str, kind: Kind) -> None:
@@ -130,11 +142,15 @@ def _apply(
     if not query.get("fieldManager"):
         raise _manager_required()
     call.applied = True
-    obj = decode(kind, wanted, call)
-    meta = obj["metadata"]
-    _same_name(obj if meta.get("name") else {"metadata": meta | {"name": name}}, namespace, name, kind)
+    given = wanted.get("metadata")
+    meta: JSON = given if isinstance(given, dict) else {}
+    _same_name({"metadata": {"name": name, **meta}}, namespace, name, kind)
     if meta.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
+    if (wanted["kind"], wanted["apiVersion"]) == (kind.kind, kind.api_version):
+        declared.check(kind, wanted)
+    else:
+        decode(kind, wanted, call)  # says what does not fit
     raw = _as_given(kind, wanted, namespace, name)
     current = world.store.collection(kind.storage).get(namespace, name)
     if current is None:

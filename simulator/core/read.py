@@ -19,6 +19,7 @@ from simulator.core.errors import (
     bad_request,
     expired,
     forbidden_field,
+    internal,
     invalid_options,
     not_found,
     unsupported,
@@ -51,7 +52,9 @@ def selection(kind: Kind, query: Mapping[str, str]) -> Selection:
     labels = selectors.parse_labels(query["labelSelector"]) if query.get("labelSelector") else None
     fields = None
     if query.get("fieldSelector"):
-        fields = selectors.parse_fields(query["fieldSelector"], kind.qualified, kind.selectable)
+        fields = selectors.parse_fields(
+            query["fieldSelector"], kind.qualified, kind.selectable, custom=not kind.builtin
+        )
     return Selection(labels if labels and labels.terms else None, fields if fields and fields.terms else None)
 
 
@@ -71,6 +74,7 @@ class ListOptions:
     token: str = ""
     version: str = ""
     match: str = ""
+    initial: bool = False
 
     @staticmethod
     def read(query: Mapping[str, str]) -> ListOptions:
@@ -83,11 +87,12 @@ class ListOptions:
             query.get("continue", ""),
             query.get("resourceVersion", ""),
             query.get("resourceVersionMatch", ""),
+            "sendInitialEvents" in query,
         )
         options.check()
         return options
 
-    def _check_match(self) -> None:
+    def _mismatch(self) -> Cause | None:
         field = "resourceVersionMatch"
         cause: Cause | None = None
         if not self.version:
@@ -102,13 +107,15 @@ class ListOptions:
             cause = forbidden_field(
                 field, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
             )
-        if cause is not None:
-            raise invalid_options("ListOptions", cause)
+        return cause
 
     def check(self) -> None:
         """Refuse combinations that have no meaning."""
-        if self.match:
-            self._check_match()
+        causes = [cause] if self.match and (cause := self._mismatch()) else []
+        if self.initial:
+            causes.append(forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+        if causes:
+            raise invalid_options("ListOptions", *causes)
         if self.version and not self.version.isdigit():
             words = f'strconv.ParseUint: parsing "{self.version}": invalid syntax'
             raise bad_request(
@@ -129,14 +136,16 @@ def list_(world: World, kind: Kind, namespace: str | None, chosen: Selection, op
     now = world.store.rv
     rv, after = _from(options, now)
     accept = chosen.accept
-    if not options.limit and not after and rv == now and accept is not None:
+    # Version 0 is answered from the server's cache, which knows no pages.
+    limit = 0 if options.version == "0" else options.limit
+    if not limit and not after and rv == now and accept is not None:
         narrow = _narrowed(world, kind, namespace, chosen)
         if narrow is not None:
             entries = [entry for entry in narrow if accept(entry.obj)]
             entries.sort(key=lambda entry: (entry.namespace + "/", entry.name))
             return Result(entries, {"resourceVersion": str(now)})
     try:
-        page = collection.page(namespace, rv, now, after=after, limit=options.limit, accept=accept)
+        page = collection.page(namespace, rv, now, after=after, limit=limit, accept=accept)
     except Expired:
         if options.token:
             raise expired(CONTINUE_EXPIRED, _token(-1, after)) from None
@@ -174,14 +183,27 @@ def _from(options: ListOptions, now: int) -> tuple[int, str]:
         return (now if rv < 0 else rv), after
     version = int(options.version or 0)
     if version > now:
-        message = f"Timeout: Too large resource version: {version}, current: {now}"
-        details = {
-            "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
-            "retryAfterSeconds": 1,
-        }
-        raise StatusError(504, "Timeout", message, details)
+        raise _too_large(version, now)
     exact = options.match == "Exact" or (options.limit and version and not options.match)
     return (version if exact and version else now), ""
+
+
+def check_version(world: World, version: str) -> None:
+    """Refuse the version of a get that is no number (500) or has not come yet (504)."""
+    if version and not version.isdigit():
+        words = f'strconv.ParseUint: parsing "{version}": invalid syntax'
+        raise internal(f'resourceVersion: Invalid value: "{version}": {words}')
+    if version and int(version) > world.store.rv:
+        raise _too_large(int(version), world.store.rv)
+
+
+def _too_large(version: int, now: int) -> StatusError:
+    message = f"Timeout: Too large resource version: {version}, current: {now}"
+    details = {
+        "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+        "retryAfterSeconds": 1,
+    }
+    return StatusError(504, "Timeout", message, details)
 
 
 def _token(rv: int, after: str) -> str:

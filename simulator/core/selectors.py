@@ -7,16 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from simulator.core import label_syntax
 from simulator.core.errors import StatusError, bad_request
 from simulator.core.names import QUALIFIED_WORDS, VALUE_WORDS
 
 JSON = dict[str, Any]
 
-_TERM: Final = re.compile(
-    r"\s*(?:(?P<not>!)\s*(?P<absent>[^\s,()=!<>]+)"
-    r"|(?P<key>[^\s,()=!<>]+)\s*(?:(?P<op>==|=|!=|<|>)\s*(?P<value>[^\s,()=!<>]*)"
-    r"|(?P<set>in|notin)\s*\((?P<values>[^()]*)\))?)\s*(?:,|$)"
-)
 _KEY: Final = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 
@@ -66,49 +62,20 @@ class LabelSelector:
 
 def parse_labels(text: str) -> LabelSelector:
     """Read ``a=b,c in (d,e),!f``. Raises StatusError 400."""
-    terms: list[Requirement] = []
-    at = 0
-    while at < len(text) and text[at:].strip():
-        match = _TERM.match(text, at)
-        if match is None or match.end() == at:
-            raise _unreadable(text[at:])
-        terms.append(_requirement(match))
-        at = match.end()
-    return LabelSelector(tuple(terms))
+    return LabelSelector(tuple(_checked(term) for term in label_syntax.terms(text)))
 
 
-def _unreadable(rest: str) -> StatusError:
-    if re.match(r"\s*\S+\s+(in|notin)\s*$", rest):
-        return bad_request("unable to parse requirement: found '' expected: '('")
-    return bad_request(f"unable to parse requirement: found '{rest.strip()}'")
-
-
-def _requirement(match: re.Match[str]) -> Requirement:
-    key = match["absent"] or match["key"]
+def _checked(term: label_syntax.Term) -> Requirement:
+    key, op, values = term
     if not _KEY.fullmatch(key):
-        raise bad_request(f'unable to parse requirement: <nil>: Invalid value: "{key}": {QUALIFIED_WORDS}')
-    if match["absent"]:
-        return Requirement(key, "absent")
-    if match["set"]:
-        values = tuple(value.strip() for value in match["values"].split(","))
-        return _checked(Requirement(key, match["set"], values))
-    match match["op"]:
-        case "=" | "==":
-            return _checked(Requirement(key, "in", (match["value"],)))
-        case "!=":
-            return _checked(Requirement(key, "notin", (match["value"],)))
-        case ">" | "<":
-            return Requirement(key, "gt" if match["op"] == ">" else "lt", (match["value"],))
-        case _:
-            return Requirement(key, "exists")
-
-
-def _checked(term: Requirement) -> Requirement:
-    for value in term.values:
+        raise label_syntax.refusal(f'<nil>: Invalid value: "{key}": {QUALIFIED_WORDS}')
+    if op in ("gt", "lt") and not re.fullmatch(r"[+-]?\d+", values[0]):
+        words = "for 'Gt', 'Lt' operators, the value must be an integer"
+        raise label_syntax.refusal(f'values[0]: Invalid value: "{values[0]}": {words}')
+    for at, value in enumerate(values):
         if not _VALUE.fullmatch(value):
-            where = f'values[0][{term.key}]: Invalid value: "{value}"'
-            raise bad_request(f"unable to parse requirement: {where}: {VALUE_WORDS}")
-    return term
+            raise label_syntax.refusal(f'values[{at}][{key}]: Invalid value: "{value}": {VALUE_WORDS}')
+    return Requirement(key, op, values)
 
 
 def from_object(selector: Mapping[str, Any] | None) -> LabelSelector:
@@ -188,14 +155,15 @@ FIELDS: Final[dict[str, dict[str, str]]] = {
     "secrets": {"type": ""},
     "services": {"spec.clusterIP": "", "spec.type": ""},
     "replicationcontrollers": {"status.replicas": "0"},
-    "replicasets.apps": {"status.replicas": "0"},
     "jobs.batch": {"status.successful": "0"},
     "events": _EVENT,
     "events.events.k8s.io": _EVENT,
 }
 
 
-def parse_fields(text: str, resource: str, extra: tuple[str, ...] = ()) -> FieldSelector:
+def parse_fields(
+    text: str, resource: str, extra: tuple[str, ...] = (), *, custom: bool = False
+) -> FieldSelector:
     """Read ``a.b=c,d!=e`` for a resource. Raises StatusError 400 for a field it is not selected by."""
     known = _COMMON | FIELDS.get(resource, {}) | {path.lstrip("."): "" for path in extra}
     terms: list[tuple[FieldTerm, Callable[[JSON], str]]] = []
@@ -207,9 +175,18 @@ def parse_fields(text: str, resource: str, extra: tuple[str, ...] = ()) -> Field
             raise bad_request(f"invalid selector: '{text}'; can't understand '{part}'")
         path, op, value = match.groups()
         if path not in known:
-            raise bad_request(f"field label not supported: {path}")
+            raise _no_field(path, resource, custom=custom)
         terms.append((FieldTerm(path, value, op != "!="), _reader(resource, path, known[path])))
     return FieldSelector(tuple(terms))
+
+
+def _no_field(path: str, resource: str, *, custom: bool) -> StatusError:
+    """Each kind that can be selected by more fields than every kind has words of its own."""
+    if resource == "jobs.batch":
+        return bad_request(f'field label "{path}" not supported for Job')
+    if resource in FIELDS or custom:
+        return bad_request(f"field label not supported: {path}")
+    return bad_request(f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"')
 
 
 def _reader(resource: str, path: str, default: str) -> Callable[[JSON], str]:

@@ -54,7 +54,7 @@ class _Merge:
         for key, order in patch.items():  # an order may come without a change of the list itself
             name = key.removeprefix(_ORDER)
             if key.startswith(_ORDER) and name not in patch and isinstance(out.get(name), list):
-                out[name] = _ordered(out[name], order, known.get(name, _ANY).merge)
+                out[name] = _ordered(out[name], order, out[name], known.get(name, _ANY).merge)
         return out
 
     def _value(self, field: Field, held: Any, value: Any, order: list[Any] | None) -> Any:
@@ -77,7 +77,7 @@ class _Merge:
             merged = [*current, *(one for one in patch if one not in current)]
         else:
             merged = self._keyed(field, field.merge, current, patch)
-        return _ordered(merged, order, field.merge) if order else merged
+        return _ordered(merged, order or patch, current, field.merge)
 
     def _keyed(self, field: Field, merge_key: str, current: list[Any], patch: list[Any]) -> list[Any]:
         out = list(current)
@@ -107,16 +107,26 @@ def _prepared(target: JSON, patch: JSON) -> JSON:
     return out
 
 
-def _ordered(items: list[Any], order: list[Any], merge_key: str | None) -> list[Any]:
-    """Sort the items that ``order`` names as it does; others keep their places."""
+def _ordered(items: list[Any], order: list[Any], held: list[Any], merge_key: str | None) -> list[Any]:
+    """Sort the items that ``order`` names as it does; each other item comes before those it stood before.
+
+    ``order`` is the client's ``$setElementOrder``, else the patch itself; ``held`` is the list before.
+    """
 
     def mark(one: Any) -> Any:
         return one.get(merge_key) if merge_key and isinstance(one, dict) else one
 
     wanted = [mark(one) for one in order]
-    ranked = sorted((one for one in items if mark(one) in wanted), key=lambda one: wanted.index(mark(one)))
-    named = iter(ranked)
-    return [next(named) if mark(one) in wanted else one for one in items]
+    before = [mark(one) for one in held]
+    named = sorted((one for one in items if mark(one) in wanted), key=lambda one: wanted.index(mark(one)))
+    others = [one for one in items if mark(one) not in wanted]
+    out: list[Any] = []
+    while named and others:
+        place, other = (
+            before.index(m) if (m := mark(one)) in before else -1 for one in (named[0], others[0])
+        )
+        out.append((others if 0 <= other < place else named).pop(0))
+    return out + named + others
 
 
 def go_map(value: Any) -> str:

@@ -228,7 +228,8 @@ def _string(schema: Schema, value: str, path: str, causes: list[Cause]) -> None:
     elif (pattern := schema.get("pattern")) and not _regex(pattern)(value):
         causes.append(invalid(path, value, f"{path} in body should match '{pattern}'"))
     if (name := schema.get("format")) in _FORMATS and not _FORMATS[name](value):
-        causes.append(invalid(path, value, f"{path} in body must be of type {name}: {shown(value)}"))
+        words = f"Invalid value: {shown(value)}: {path} in body must be of type {name}: {shown(value)}"
+        causes.append(Cause("FieldValueTypeInvalid", words, path))
 
 
 def _number(schema: Schema, value: float, path: str, causes: list[Cause]) -> None:

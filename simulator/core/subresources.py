@@ -22,7 +22,7 @@ from simulator.core.errors import (
 from simulator.core.kinds import Kind, Scale
 from simulator.core.read import get
 from simulator.core.world import Call, Steps, World
-from simulator.core.write import replace, uid_mismatch
+from simulator.core.write import mismatch, replace, uid_mismatch
 
 JSON = dict[str, Any]
 
@@ -32,7 +32,7 @@ def bind(world: World, kind: Kind, namespace: str, name: str, body: Any, call: C
     if not isinstance(body, dict):
         raise bad_request("a binding must be an object")
     meta = body.get("metadata") or {}
-    if meta.get("name") and name != meta["name"]:
+    if meta.get("name") != name:
         raise bad_request("name in URL does not match name in Binding object")
     target = body.get("target") or {}
     _check_target(target)
@@ -43,6 +43,9 @@ def bind(world: World, kind: Kind, namespace: str, name: str, body: Any, call: C
     subject = "pods/binding"
     if meta.get("uid") and meta["uid"] != held["uid"]:
         raise uid_mismatch(kind, current, meta["uid"])
+    version = meta.get("resourceVersion")
+    if version and version != held["resourceVersion"]:
+        raise mismatch(kind, current, "ResourceVersion", version, held["resourceVersion"])
     if held.get("deletionTimestamp"):
         raise conflict(
             kind, name, f"pod {name} is being deleted, cannot be assigned to a host", subject=subject
@@ -88,12 +91,30 @@ def _bound(pod: JSON, node: str, binding: JSON, call: Call) -> JSON:
 def evict(world: World, kind: Kind, namespace: str, name: str, body: Any, call: Call) -> Steps[JSON]:
     """Delete a pod as an eviction asks; disruption budgets are not kept here."""
     eviction = body if isinstance(body, dict) else {}
-    given = (eviction.get("metadata") or {}).get("name", name)
-    if given != name:
+    if (eviction.get("metadata") or {}).get("name") != name:
         raise bad_request("name in URL does not match name in Eviction object")
-    get(world, kind, namespace, name)
-    yield from delete(world, kind, namespace, name, eviction.get("deleteOptions") or {}, call)
+    options = eviction.get("deleteOptions") or {}
+    call.dry_run = call.dry_run or bool(options.get("dryRun"))
+    current = get(world, kind, namespace, name)
+    uid = (options.get("preconditions") or {}).get("uid")
+    if not call.dry_run and uid in (None, current.obj["metadata"]["uid"]):
+        world.save(kind, _disrupted(current.obj, call), current.creator)
+    yield from delete(world, kind, namespace, name, options, call)
     return success(code=201)
+
+
+def _disrupted(pod: JSON, call: Call) -> JSON:
+    """Say in a pod's status why it goes."""
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": call.stamp,
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+    }
+    others = [c for c in pod["status"].get("conditions") or () if c["type"] != condition["type"]]
+    return pod | {"status": pod["status"] | {"conditions": [*others, condition]}}
 
 
 def scale_of(kind: Kind, obj: JSON) -> JSON:
@@ -142,7 +163,7 @@ def rescale(world: World, kind: Kind, namespace: str, name: str, scale: Any, cal
     if version and version != current.obj["metadata"]["resourceVersion"]:
         raise conflict(kind, name)
     count = (scale.get("spec") or {}).get("replicas", 0)
-    if not isinstance(count, int) or count < 0:
+    if not isinstance(count, int) or (count < 0 and kind.builtin):
         cause = invalid("spec.replicas", count, "must be greater than or equal to 0")
         raise invalid_object(Kind("autoscaling", "v1", "scales", "Scale"), name, [cause])
     changed, _ = kind.decode(_with(current.obj, _scale(kind).spec.strip(".").split("."), count))

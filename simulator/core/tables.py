@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
+from simulator.core.errors import bad_request
 from simulator.core.kinds import Column, Kind
 
 JSON = dict[str, Any]
 
 _NAME = "Name must be unique within a namespace."
+_ENDED: Final[dict[str, JSON]] = {  # kubectl hides such rows where it is asked to
+    "Succeeded": {
+        "type": "Completed",
+        "status": "True",
+        "reason": "Succeeded",
+        "message": "The pod has completed successfully.",
+    },
+    "Failed": {"type": "Completed", "status": "True", "reason": "Failed", "message": "The pod failed."},
+}
 
 
 def definitions(columns: Sequence[Column]) -> list[JSON]:
@@ -29,10 +39,9 @@ def definitions(columns: Sequence[Column]) -> list[JSON]:
 def row(columns: Sequence[Column], obj: JSON, now: float, include: str = "Metadata") -> JSON:
     """Return the row of one object. ``include`` is None, Metadata or Object."""
     made: JSON = {"cells": [column.cell(obj, now) for column in columns]}
-    if include == "Object":
-        made["object"] = obj
-    elif include != "None":
-        made["object"] = metadata_of(obj)
+    if phase := _ENDED.get((obj.get("status") or {}).get("phase", "")) if obj.get("kind") == "Pod" else None:
+        made["conditions"] = [phase]
+    made["object"] = obj if include == "Object" else None if include == "None" else metadata_of(obj)
     return made
 
 
@@ -45,12 +54,17 @@ def columns_of(kind: Kind) -> Sequence[Column]:
     """Return the columns of a kind: its name first."""
     if any(column.name == "Name" for column in kind.columns):  # events show their name last
         return kind.columns
-    name = Column("Name", lambda obj, _now: obj["metadata"]["name"], "string", "name", _NAME)
+    name = Column("Name", lambda obj, _now: obj["metadata"].get("name", ""), "string", "name", _NAME)
     return (name, *kind.columns)
 
 
 def table(kind: Kind, objects: Sequence[JSON], metadata: JSON, now: float, include: str) -> JSON:
     """Return a whole table."""
+    if include not in ("", "Metadata", "Object", "None"):
+        words = "must be 'Metadata', 'Object', 'None', or empty"
+        raise bad_request(
+            f'Unable to convert to Table as requested: includeObject: Invalid value: "{include}": {words}'
+        )
     columns = columns_of(kind)
     return {
         "kind": "Table",

@@ -31,6 +31,7 @@ _ZERO: Final[dict[str, Any]] = {
 }
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?P<fraction>\.\d+)?(?P<zone>Z|[+-]\d\d:\d\d)")
 _MISSING: Final = object()
+_METADATA: Final = "meta/v1.ObjectMeta"
 
 
 class WrongType(Exception):  # noqa: N818 - internal, becomes a 400
@@ -168,14 +169,18 @@ class Types:
         obj.pop("apiVersion", None)
         return {"kind": kind, "apiVersion": api_version, "metadata": obj.pop("metadata"), **obj}, unknown
 
-    def metadata(self, meta: JSON) -> JSON:
-        """Return a private typed copy of metadata. Raises StatusError 400."""
+    def metadata(self, api_version: str, kind: str, meta: Any) -> tuple[JSON, list[str]]:
+        """Return a private typed copy of an object's metadata and its unknown fields.
+
+        Raises StatusError 400.
+        """
+        coder = self._struct(_METADATA)
+        self._unknown = False
         try:
-            decoded: JSON = self._struct("meta/v1.ObjectMeta")(meta)
+            decoded: JSON = coder(meta)
         except WrongType as error:
-            error.path.append("metadata")
-            raise _refusal(error, "v1", "ObjectMeta") from None
-        return decoded
+            raise _refusal(error, api_version, kind) from None
+        return decoded, self.unknown_fields(_METADATA, meta, "metadata") if self._unknown else []
 
     def unknown_fields(self, type_: str, value: Any, path: str = "") -> list[str]:
         """Return the paths of all fields that the type does not have."""

@@ -27,7 +27,7 @@ from simulator.core.world import Call, Steps, World
 
 JSON = dict[str, Any]
 
-_SHOWN: Final = 25  # characters of a body that an error shows
+_SHOWN: Final = 30  # characters of a body that an error shows
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _SYSTEM_FIELDS: Final = (
     "creationTimestamp",
@@ -40,12 +40,16 @@ _SYSTEM_FIELDS: Final = (
 
 def decode(kind: Kind, body: Any, call: Call, *, patched: bool = False) -> JSON:
     """Return a private, pruned, typed object of the kind. Raises StatusError 400."""
+    if body is None and kind.builtin:
+        body = {}
+    if body is None:
+        raise _no_kind(kind, body)
     if not isinstance(body, dict):
         raise bad_request(_not_an_object(kind, body))
-    found = body.get("kind"), body.get("apiVersion")
+    found = body.get("kind"), body.get("apiVersion") or (kind.api_version if kind.builtin else "")
     if not kind.builtin and not found[0]:
         raise _no_kind(kind, body)
-    if (found[0] or kind.kind) != kind.kind or (found[1] or kind.api_version) != kind.api_version:
+    if (found[0] or kind.kind) != kind.kind or found[1] != kind.api_version:
         name = (body.get("metadata") or {}).get("name", "")
         raise _other_kind(kind, name, found[0] or "", found[1] or "")
     obj, unknown = kind.decode(body)
@@ -64,9 +68,9 @@ def _handled(kind: Kind, found: str, version: str = "") -> str:
     return f'{found} in version "{version or kind.version}" cannot be handled as a {kind.kind}'
 
 
-def _no_kind(kind: Kind, body: JSON) -> StatusError:
+def _no_kind(kind: Kind, body: JSON | None) -> StatusError:
     text = orjson.dumps(body).decode()
-    short = text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ..."
+    short = text.encode().hex() if body is None else text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ..."
     of = f"the object provided is unrecognized (must be of type {kind.kind})"
     return bad_request(f"{of}: Object 'Kind' is missing in '{text}' ({short})")
 
@@ -128,12 +132,15 @@ def create(world: World, kind: Kind, namespace: str, body: Any, call: Call) -> S
     _new_metadata(world, kind, obj, call)
     strategy.prepare_create(obj)
     causes = names.metadata(kind.qualified, obj) + strategy.validate(obj) + kind.validate_schema(obj, None)
+    if kind.builtin and obj["metadata"].get("finalizers"):
+        causes += names.finalizers(obj)
     if causes:
         raise invalid_object(kind, obj["metadata"].get("name", ""), causes)
     yield from admission.validate(world, kind, "CREATE", obj, None, call)
     name = obj["metadata"]["name"]
-    if world.store.collection(kind.storage).get(obj["metadata"].get("namespace", ""), name) is not None:
-        raise already_exists(kind, name)
+    held = world.store.collection(kind.storage).get(obj["metadata"].get("namespace", ""), name)
+    if held is not None:
+        raise already_exists(kind, name, going=bool(held.obj["metadata"].get("deletionTimestamp")))
     if call.dry_run:
         return Entry(obj, 0, obj["metadata"].get("namespace", ""), name)
     return world.save(kind, obj, call.manager)
@@ -159,7 +166,7 @@ def check_namespace(world: World, kind: Kind, namespace: str, name: str) -> None
 def _new_metadata(world: World, kind: Kind, obj: JSON, call: Call) -> None:
     """Fill name, UID and creation time; take away what a client may not set."""
     meta: JSON = obj["metadata"]
-    for field in (*_SYSTEM_FIELDS, "resourceVersion", "selfLink"):
+    for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink"):
         meta.pop(field, None)
     meta["uid"] = call.ids()
     meta["creationTimestamp"] = call.stamp
@@ -202,7 +209,9 @@ def update(
     if meta.get("name", "") != name:
         given = meta.get("name")
         if not given:
-            raise bad_request(_no_name(kind))
+            raise bad_request(
+                f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
+            )
         raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
     place(kind, obj, namespace)
     current = world.store.collection(kind.storage).get(namespace, name)
@@ -216,24 +225,29 @@ def update(
     return entry, False
 
 
-def _no_name(kind: Kind) -> str:
-    return (
-        "the name of the object () does not match the name on the URL"
-        if kind.builtin
-        else "name must be provided"
-    )
-
-
 def replace(
-    world: World, kind: Kind, current: Entry, obj: JSON, call: Call, subresource: str = ""
+    world: World,
+    kind: Kind,
+    current: Entry,
+    obj: JSON,
+    call: Call,
+    subresource: str = "",
+    *,
+    patched: bool = False,
 ) -> Steps[Entry]:
-    """Put ``obj`` (private, decoded) in the place of ``current``. Raises StatusError."""
+    """Put ``obj`` (private, decoded) in the place of ``current``. Raises StatusError.
+
+    A UID that does not fit is a conflict, but in a patch a change of what may not change.
+    """
     strategy = kind.strategy
     strategy.default(obj)
     obj = yield from admission.mutate(world, kind, "UPDATE", obj, current.obj, call, subresource)
     current = _fresh(world, kind, current)
     old = current.obj
-    _check_version(kind, obj, current)
+    _check_version(kind, obj, current, patched=patched)
+    uid = (
+        obj["metadata"].get("uid") if patched and obj["metadata"].get("uid") != old["metadata"]["uid"] else ""
+    )
     _carry_metadata(kind, obj, old)
     (strategy.prepare_status if subresource else strategy.prepare_update)(obj, old)
     if not call.applied:
@@ -241,8 +255,12 @@ def replace(
     if strategy.generation and _spec_changed(obj, old, status_counts=strategy.status_counts):
         obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
     causes = names.immutable_metadata(obj, old)
+    if uid:
+        causes.append(invalid("metadata.uid", uid, "field is immutable"))
     if obj["metadata"] is not old["metadata"]:
         causes += names.metadata(kind.qualified, obj)
+        if kind.builtin and obj["metadata"].get("finalizers"):
+            causes += names.finalizers(obj)
     if not subresource:
         causes += strategy.validate_update(obj, old)
     causes += kind.validate_schema(obj, old)
@@ -271,8 +289,8 @@ def _store(world: World, kind: Kind, current: Entry, obj: JSON, call: Call) -> E
     if call.dry_run:
         return Entry(obj, current.rv, current.namespace, current.name)
     if _is_done(kind, obj):
-        saved = Entry(obj, current.rv, current.namespace, current.name, current.creator)
-        return world.erase(kind, _swap(world, kind, current, saved))
+        world.erase(kind, current)  # watchers see what was stored last, the caller what it asked for
+        return Entry(obj, current.rv, current.namespace, current.name, current.creator)
     return world.save(kind, obj, current.creator)
 
 
@@ -284,16 +302,10 @@ def _is_done(kind: Kind, obj: JSON) -> bool:
     return bool(meta.get("deletionTimestamp")) and not waits
 
 
-def _swap(world: World, kind: Kind, current: Entry, last: Entry) -> Entry:
-    """Let the deletion's event show the last state; the store removes what it holds."""
-    world.store.collection(kind.storage).spaces[current.namespace][current.name] = last
-    return last
-
-
-def _check_version(kind: Kind, obj: JSON, current: Entry) -> None:
+def _check_version(kind: Kind, obj: JSON, current: Entry, *, patched: bool) -> None:
     meta, held = obj["metadata"], current.obj["metadata"]
     version = meta.get("resourceVersion", "")
-    if meta.get("uid") and meta["uid"] != held["uid"]:
+    if meta.get("uid") and meta["uid"] != held["uid"] and not patched:
         raise uid_mismatch(kind, current, meta["uid"])
     if not version:
         if not kind.strategy.unconditional_update:
@@ -308,11 +320,17 @@ def _check_version(kind: Kind, obj: JSON, current: Entry) -> None:
 
 def uid_mismatch(kind: Kind, current: Entry, wanted: str) -> StatusError:
     """Return the conflict of a write that names another UID, as the storage words it."""
+    return mismatch(kind, current, "UID", wanted, current.obj["metadata"]["uid"])
+
+
+def mismatch(kind: Kind, current: Entry, field: str, wanted: str, held: str) -> StatusError:
+    """Return the conflict of a precondition that does not hold, as the storage words it."""
     place_ = f"{current.namespace}/{current.name}" if current.namespace else current.name
+    group = "" if kind.builtin else f"{kind.group}/"
     why = (
-        f"StorageError: invalid object, Code: 4, Key: /registry/{kind.plural}/{place_}, ResourceVersion: 0, "
-        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, "
-        f"UID in object meta: {current.obj['metadata']['uid']}"
+        f"StorageError: invalid object, Code: 4, Key: /registry/{group}{kind.plural}/{place_}, "
+        f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {field} in precondition: {wanted}, "
+        f"{field} in object meta: {held}"
     )
     return conflict(kind, current.name, why)
 

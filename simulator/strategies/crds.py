@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from simulator.core.errors import Cause, invalid, required
+from simulator.core.errors import Cause, invalid, required, unsupported
 from simulator.core.kinds import Strategy
 
 JSON = dict[str, Any]
+
+_SCOPES: Final = ("Cluster", "Namespaced")
 
 
 def _default(obj: JSON) -> None:
@@ -35,6 +37,8 @@ def _validate(obj: JSON) -> list[Cause]:
     ):
         if not value:
             causes.append(required(field))
+    if spec.get("scope") not in (None, "", *_SCOPES):
+        causes.append(unsupported("spec.scope", spec["scope"], _SCOPES))
     versions = spec.get("versions") or []
     if sum(1 for version in versions if version.get("storage")) != 1:
         causes.append(
@@ -45,7 +49,7 @@ def _validate(obj: JSON) -> list[Cause]:
             )
         )
     causes += [
-        required(f"spec.versions[{at}].schema.openAPIV3Schema", "schemas are required")
+        required(f"spec.versions[{at}].schema.openAPIV3Schema")
         for at, version in enumerate(versions)
         if not (version.get("schema") or {}).get("openAPIV3Schema")
     ]

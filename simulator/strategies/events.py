@@ -24,6 +24,9 @@ _BACK: Final = {new: old for old, new in _RENAMED.items()}
 
 def _out(obj: JSON) -> JSON:
     renamed = {_RENAMED.get(key, key): value for key, value in obj.items()}
+    for name in ("reportingController", "reportingInstance"):
+        if not renamed.get(name):
+            renamed.pop(name, None)
     return renamed | {"apiVersion": "events.k8s.io/v1"}
 
 

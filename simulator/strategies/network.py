@@ -79,6 +79,9 @@ def _validate_service(obj: JSON) -> list[Cause]:
             causes.append(
                 invalid(f"{field}.port", port.get("port", 0), "must be between 1 and 65535, inclusive")
             )
+        target = port.get("targetPort", 0)
+        if isinstance(target, int) and not 0 < target < 65536:  # noqa: PLR2004
+            causes.append(invalid(f"{field}.targetPort", target, "must be between 1 and 65535, inclusive"))
     types = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
     if spec["type"] not in types:
         causes.append(unsupported("spec.type", spec["type"], types))

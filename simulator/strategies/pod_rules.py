@@ -160,8 +160,11 @@ def _amounts(resources: JSON, field: str) -> list[Cause]:
             causes.append(invalid(f"{field}.{part}", name, why))
         elif not _known_resource(name):
             causes += [
-                invalid(f"{field}.{part}", name, "must be a standard resource type or fully qualified"),
-                invalid(f"{field}.{part}", name, "must be a standard resource for containers"),
+                invalid(f"{field}.{part}[{name}]", name, words)
+                for words in (
+                    "must be a standard resource type or fully qualified",
+                    "must be a standard resource for containers",
+                )
             ]
         if amount.nanos < 0:
             words = "must be greater than or equal to 0"
@@ -234,9 +237,10 @@ def validate_update(new: JSON, old: JSON) -> list[Cause]:
         return []
     causes: list[Cause] = []
     old_gates = before.get("schedulingGates", [])
-    if any(gate not in old_gates for gate in after.get("schedulingGates", [])):
-        words = "only deletion is allowed, but found new scheduling gate(s)"
-        causes.append(forbidden_field("spec.schedulingGates", words))
+    for at, gate in enumerate(after.get("schedulingGates", [])):
+        if gate not in old_gates:
+            words = f"only deletion is allowed, but found new scheduling gate '{gate.get('name', '')}'"
+            causes.append(forbidden_field(f"spec.schedulingGates[{at}].name", words))
     tolerations = after.get("tolerations", [])
     if any(toleration not in tolerations for toleration in before.get("tolerations", [])):
         words = "existing toleration can not be modified except its tolerationSeconds"

@@ -136,6 +136,10 @@ def admit(pod: JSON, lookup: Lookup) -> None:
     """Apply the admission plugins Priority and DefaultTolerationSeconds."""
     spec = pod["spec"]
     _priority(pod, spec, lookup)
+    _tolerate(spec)
+
+
+def _tolerate(spec: JSON) -> None:
     tolerations = spec.get("tolerations", [])
     added = [one for one in _TOLERATIONS if not any(_tolerates(held, one["key"]) for held in tolerations)]
     if added:
@@ -183,9 +187,8 @@ def prepare_create(pod: JSON) -> None:
             {
                 "type": "PodScheduled",
                 "status": "False",
-                "observedGeneration": 1,
                 "lastProbeTime": None,
-                "lastTransitionTime": None,
+                "lastTransitionTime": pod["metadata"]["creationTimestamp"],
                 "reason": "SchedulingGated",
                 "message": "Scheduling is blocked due to non-empty scheduling gates",
             }
@@ -213,16 +216,22 @@ def quality(spec: JSON) -> str:
 
 
 def prepare_update(new: JSON, old: JSON) -> None:
-    """Keep the status; the main resource does not change it."""
+    """Keep the status, which the main resource does not change; admit the change."""
     new["status"] = old["status"]
+    after, before = new["spec"], old["spec"]
+    for name in ("priority", "preemptionPolicy"):
+        if name in before:
+            after.setdefault(name, before[name])
+    if after.get("tolerations") != before.get("tolerations"):
+        _tolerate(after)
 
 
 def prepare_status(new: JSON, old: JSON) -> None:
-    """A status update changes neither the spec nor the owners."""
+    """A status update changes neither the spec nor the owners; finalizers it may."""
     new["spec"] = old["spec"]
     meta, before = new["metadata"], old["metadata"]
     meta.pop("deletionTimestamp", None)
-    for name in ("ownerReferences", "deletionTimestamp", "deletionGracePeriodSeconds", "finalizers"):
+    for name in ("ownerReferences", "deletionTimestamp", "deletionGracePeriodSeconds"):
         meta.pop(name, None)
         if name in before:
             meta[name] = before[name]

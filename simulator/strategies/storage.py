@@ -94,9 +94,14 @@ def _default_volume(obj: JSON) -> None:
         spec["hostPath"].setdefault("type", "")
 
 
+def _first_phase(obj: JSON) -> None:
+    moment = obj["metadata"]["creationTimestamp"]
+    obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": moment}
+
+
 VOLUME: Final = Strategy(
     default=_default_volume,
-    prepare_create=lambda obj: obj.update(status={"phase": "Pending"}),
+    prepare_create=_first_phase,
     prepare_update=keep_status,
     prepare_status=only_status,
     returns_deleted=True,

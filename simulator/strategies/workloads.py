@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from simulator.core import selectors
@@ -46,7 +47,7 @@ def _validate_workload(obj: JSON) -> list[Cause]:
     if selector is None:
         causes.append(required("spec.selector"))
     labels = (spec["template"].get("metadata") or {}).get("labels")
-    if selector and not selectors.from_object(selector).holds(labels):
+    if selector is None or not selectors.from_object(selector).holds(labels):
         causes.append(
             invalid(
                 "spec.template.metadata.labels", labels or {}, "`selector` does not match template `labels`"
@@ -62,6 +63,17 @@ def _workload_change(new: JSON, old: JSON) -> list[Cause]:
     if new["spec"].get("selector") != old["spec"].get("selector"):
         causes.append(invalid("spec.selector", new["spec"].get("selector"), "field is immutable"))
     return causes
+
+
+_GENERATION: Final = "deprecated.daemonset.template.generation"
+
+
+def _count_templates(new: JSON, old: JSON) -> None:
+    """Keep the number of a daemon set's templates, which the older API had as a field."""
+    keep_status(new, old)
+    annotations = old["metadata"].get("annotations") or {}
+    count = int(annotations.get(_GENERATION, "1")) + (new["spec"]["template"] != old["spec"]["template"])
+    new["metadata"].setdefault("annotations", {})[_GENERATION] = str(count)
 
 
 def _workload(default: Callable[[JSON], None], status: JSON | None = None) -> Strategy:
@@ -107,10 +119,18 @@ STATEFULSET: Final = _workload(
 )
 
 
-DAEMONSET: Final = _workload(
+_DAEMONS: Final = _workload(
     _default_workload({"revisionHistoryLimit": 10}, {"maxUnavailable": 1, "maxSurge": 0}, "updateStrategy"),
     {"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0},
 )
+
+
+def _first_daemons(obj: JSON) -> None:
+    _DAEMONS.prepare_create(obj)
+    obj["metadata"].setdefault("annotations", {})[_GENERATION] = "1"
+
+
+DAEMONSET: Final = replace(_DAEMONS, prepare_create=_first_daemons, prepare_update=_count_templates)
 
 
 def _default_replication(obj: JSON) -> None:

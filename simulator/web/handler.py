@@ -14,7 +14,16 @@ from shared.clock import Clock
 from simulator.core import collector, read, subresources, tables
 from simulator.core.delete import delete
 from simulator.core.entries import Entry
-from simulator.core.errors import StatusError, invalid_options, method_not_allowed, no_resource, unsupported
+from simulator.core.errors import (
+    StatusError,
+    bad_request,
+    invalid_options,
+    method_not_allowed,
+    no_resource,
+    not_found,
+    not_supported,
+    unsupported,
+)
 from simulator.core.kinds import Kind
 from simulator.core.patching import patch
 from simulator.core.world import Call, World
@@ -30,6 +39,9 @@ from simulator.web.webhooks import Webhooks
 JSON = dict[str, Any]
 
 _TRUE: Final = ("true", "1", "")
+_OPTIONS: Final = "DeleteOptions"
+_SUBRESOURCE_METHODS: Final = ("GET", "PUT", "PATCH")
+_WORDS: Final = {"POST": "create", "DELETE": "delete", "PUT": "update", "PATCH": "patch", "GET": "get"}
 MAX_BODY: Final = 3 * 1024 * 1024
 
 Verb = Callable[[web.BaseRequest, Target], Awaitable[web.StreamResponse]]
@@ -47,11 +59,9 @@ class Handler:
         self._documents = Documents(world.registry)
         self._verbs: dict[tuple[str, str], Verb] = {
             ("GET", "collection"): self._collection,
-            ("HEAD", "collection"): self._collection,
             ("POST", "collection"): self._create,
             ("DELETE", "collection"): self._delete_collection,
             ("GET", "object"): self._get,
-            ("HEAD", "object"): self._get,
             ("PUT", "object"): self._update,
             ("PATCH", "object"): self._patch,
             ("DELETE", "object"): self._delete,
@@ -65,7 +75,7 @@ class Handler:
             return self._status(error)
 
     def _status(self, error: StatusError) -> web.Response:
-        headers = {"Retry-After": "1"} if error.code in (429, 504) else None
+        headers = [("Retry-After", "1")] if error.code in (429, 504) else None
         return json_answer(orjson.dumps(error.body), error.code, headers)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -84,14 +94,25 @@ class Handler:
         method = request.method
         if target.subresource and not (target.kind.status and target.subresource == "status"):
             return await self._subresource(request, target)
-        verb = self._verbs.get((method, "object" if target.name else "collection"))
-        if verb is None or (method == "DELETE" and target.subresource):
-            raise method_not_allowed()
+        if not target.kind.builtin and method in ("PUT", "PATCH") and not target.name:
+            raise bad_request("name must be provided")
+        place = "object" if target.name and (target.kind.builtin or method != "POST") else "collection"
+        verb = self._verbs.get((method, place))
+        if verb is None or (target.subresource and method not in _SUBRESOURCE_METHODS):
+            raise self._no_method(target, method)
         return await verb(request, target)
+
+    def _no_method(self, target: Target, method: str) -> StatusError:
+        word = _WORDS.get(method)
+        if target.kind.builtin or word is None:
+            return method_not_allowed()
+        return not_supported(target.kind, word)
 
     # Reads
 
     async def _get(self, request: web.BaseRequest, target: Target) -> web.Response:
+        if request.query_string:
+            read.check_version(self.world, request.query.get("resourceVersion", ""))
         entry = read.get(self.world, target.kind, target.namespace or "", target.name)
         return self._object(request, target.kind, entry)
 
@@ -134,7 +155,7 @@ class Handler:
         elif form.view == "metadata":
             items = [tables.metadata_of(entry.obj) for entry in result.entries]
             names = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
-            body = orjson.dumps(names | {"metadata": result.metadata, "items": items})
+            body = orjson.dumps(names | {"metadata": result.metadata, "items": items or None})
         else:
             body = read.list_bytes(kind, result)
         written, media = content.write(form, body)
@@ -204,11 +225,15 @@ class Handler:
 
     async def _options(self, request: web.BaseRequest) -> JSON:
         raw = await request.read()
-        body = content.read_body(_media(request), raw, "DeleteOptions") if raw else None
+        body = content.read_body(_media(request), raw) if raw else None
         options: JSON = dict(body) if isinstance(body, dict) else {}
+        if options.get("kind", _OPTIONS) != _OPTIONS:
+            kind, version = options["kind"], options.get("apiVersion", "")
+            where = 'in scheme "pkg/runtime/scheme.go:111"'  # part of the API's words
+            raise bad_request(f'no kind "{kind}" is registered for version "{version}" {where}')
         query = request.query
         if "gracePeriodSeconds" in query and "gracePeriodSeconds" not in options:
-            options["gracePeriodSeconds"] = int(query["gracePeriodSeconds"])
+            options["gracePeriodSeconds"] = _integer(query["gracePeriodSeconds"])
         if "propagationPolicy" in query and "propagationPolicy" not in options:
             options["propagationPolicy"] = query["propagationPolicy"]
         if "orphanDependents" in query:
@@ -233,7 +258,7 @@ class Handler:
         call = self._call(request)
         chosen = read.selection(kind, request.query)
         namespace = target.namespace if kind.namespaced else None
-        if kind.namespaced and namespace is None:
+        if "deletecollection" not in kind.verbs or (kind.namespaced and namespace is None):
             raise method_not_allowed()
         result = read.list_(self.world, kind, namespace, chosen, read.ListOptions())
         for entry in result.entries:
@@ -266,6 +291,8 @@ class Handler:
             entry = read.get(self.world, kind, "", name)
             collector.finalize_namespace(self.world, kind, entry)
             return self._object(request, kind, entry)
+        if not kind.builtin:
+            raise not_found(kind, name)
         known = pods and sub in ("log", "binding", "eviction")
         raise method_not_allowed() if known else no_resource()
 
@@ -275,7 +302,7 @@ class Handler:
         if request.method == "GET":
             return json_answer(orjson.dumps(subresources.scale_of(kind, entry.obj)))
         if request.method not in ("PUT", "PATCH"):
-            raise method_not_allowed()
+            raise self._no_method(target, request.method)
         wanted = subresources.scale_of(kind, entry.obj)
         if request.method == "PUT":
             wanted = await self._body(request)
@@ -291,6 +318,13 @@ class Handler:
 
     def _seconds(self) -> float:
         return self.clock.now().timestamp()
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
 
 
 def _media(request: web.BaseRequest) -> str:

@@ -43,7 +43,9 @@ def _render(world: World, clock: Clock, target: Target, form: Form, include: str
         table["columnDefinitions"] = headers
         headers = None  # the first table of a stream tells them
         if type_ == "BOOKMARK":
-            table["rows"] = [{"cells": [None] * len(columns), "object": tables.metadata_of(obj)}]
+            empty = target.kind.decode({})[0] if target.kind.builtin else {"metadata": {}}
+            cells = tables.row(columns, empty, clock.now().timestamp(), "None")["cells"]
+            table["rows"] = [{"cells": cells, "object": tables.metadata_of(obj)}]
         else:
             table["rows"] = [tables.row(columns, obj, clock.now().timestamp(), include or "Metadata")]
         return orjson.dumps({"type": type_, "object": table}) + b"\n"
@@ -55,7 +57,7 @@ def _seconds(text: str) -> float:
     if not text:
         return _LONGEST
     if not text.isdigit():
-        raise bad_request(f'Invalid value: "{text}": strconv.ParseInt: parsing "{text}": invalid syntax')
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
     return float(text) or _LONGEST
 
 

@@ -35,7 +35,7 @@ def test_containers_are_merged_by_name_and_ports_by_number():
     patch = {"spec": {"containers": [{"name": "a", "image": "2", "ports": [{"containerPort": 81}]}]}}
     containers = _strategic(held, patch)["spec"]["containers"]
     assert [(c["name"], c["image"]) for c in containers] == [("a", "2"), ("b", "1")]
-    assert [p["containerPort"] for p in containers[0]["ports"]] == [80, 81]
+    assert [p["containerPort"] for p in containers[0]["ports"]] == [81, 80]  # what is new comes first
 
 
 def test_service_ports_are_merged_by_port():
@@ -48,7 +48,7 @@ def test_service_ports_are_merged_by_port():
     ("patch", "names"),
     [
         ({"$patch": "delete", "name": "a"}, ["b"]),
-        ({"name": "c", "image": "x"}, ["a", "b", "c"]),
+        ({"name": "c", "image": "x"}, ["c", "a", "b"]),
     ],
 )
 def test_list_directives(patch: dict, names: list[str]):
