@@ -1,0 +1,55 @@
+"""The two servers that are compared."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from tests.differential.comparing import Pair
+from tests.differential.servers import Server, simulator
+from tests.differential.world import install
+from tests.fixtures.kube import start_control_plane
+
+_WORKING: Final = (
+    "cronjob",
+    "daemonset",
+    "deployment",
+    "disruption",
+    "endpoint",
+    "endpointslice",
+    "endpointslicemirroring",
+    "job",
+    "persistentvolume-binder",
+    "persistentvolume-protection",
+    "persistentvolumeclaim-protection",
+    "pod-garbage-collector",
+    "replicaset",
+    "resourcequota",
+    "root-ca-certificate-publisher",
+    "statefulset",
+    "taint-eviction",
+    "ttl-after-finished",
+)
+"""Controllers that would write into what is compared. Those that do what the simulator does too stay:
+garbage collection by owners, namespaces, service accounts."""
+
+
+@pytest.fixture(scope="session")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """A real API server of its own and the simulator, both with the project's CRDs."""
+    off = ",".join(f"-{name}-controller" for name in _WORKING)
+    folder = tmp_path_factory.mktemp("differential")
+    plane = start_control_plane(folder, node_lifecycle=False, controller_flags=(f"--controllers={off}",))
+    try:
+        with simulator() as simulated:
+            real = Server.of_kubeconfig("real", plane.kubeconfig)
+            made = Pair(real, simulated, f"d{secrets.token_hex(3)}")
+            for server in (real, simulated):
+                install(server)
+            yield made
+            made.close()
+    finally:
+        plane.kill()
