@@ -99,6 +99,7 @@ async def run_platform(
             config.of("admission", AdmissionSettings),
             clock=clock,
             log=log,
+            cluster=cluster,
             ids=ids,
             telemetry=telemetry("admission"),
         )

@@ -22,6 +22,7 @@ from services.admission.adapters.certificates import from_secret, make
 from services.admission.app import build
 from services.admission.core.renewal import Lifetimes
 from services.admission.settings import AdmissionSettings
+from services.standalone.options import Options
 from shared.api.resources import (
     CRONJOBS,
     HYPERNODES,
@@ -43,12 +44,15 @@ from shared.log.memory import MemoryLog
 from shared.process import new_id
 from shared.telemetry.telemetry import Telemetry
 from simulator.server import Simulator
+from tests.fixtures.platform import a_platform, gang
+from tests.fixtures.services import free_port
 from tests.fixtures.webhooks import NAMESPACE, Hooked, install, is_trusted, listening, webhooks
 from tests.unit.admission.worlds import VALID, spoiled
 
 CRDS = Path(__file__).resolve().parents[2] / "deploy" / "crds"
 KUBECTL = shutil.which("kubectl")
 SECRET = "pumice-admission-certificate"
+TOLERATION = {"key": "gpu", "operator": "Exists"}
 
 
 def obj(resource: Resource, name: str, spec: Any = None, **metadata: Any) -> dict[str, Any]:
@@ -268,6 +272,32 @@ async def test_without_kubernetes_webhooks_cannot_be_on():
     }
     with pytest.raises(ConfigurationError):
         build(AdmissionSettings(webhook_port=0), **parts)
+
+
+async def test_pumice_up_serves_webhooks_when_its_configuration_says_so(tmp_path):
+    port = free_port()
+    config = tmp_path / "pumice.yaml"
+    admission = {
+        "webhook_port": port,
+        "webhook_host": "127.0.0.1",
+        "webhook_names": ["127.0.0.1"],
+        "webhook_namespace": "default",
+        "resource_groups": [{"resourceGroup": "gpu", "object": {"key": "namespace", "value": ["default"]}, "tolerations": [TOLERATION]}],
+    }  # fmt: skip
+    config.write_text(yaml.safe_dump({"admission": admission}))
+    async with a_platform(Options(nodes=("1x8",), port=0, config=config)) as platform:
+        await install(platform.cluster, f"https://127.0.0.1:{port}")
+        await is_trusted(platform.cluster)
+        with pytest.raises(Refused, match=r"spec\.queue"):
+            await platform.cluster.create(
+                JOBS, "default", job(("spec/queue", "nowhere"), ("metadata/namespace", "default"))
+            )
+        await platform.client.submit(gang("train", workers=1, gpus=4, command="true"))
+        view = await platform.client.wait_until("train", "finished", timeout=60)
+        assert view.phase == "Completed"
+        pods = await platform.pods()
+        assert pods
+        assert all(TOLERATION in pod["spec"]["tolerations"] for pod in pods)
 
 
 # ------------------------------------------------------------------------------------------- certificates
