@@ -99,7 +99,8 @@ class _Cycle:
     def _obstacle(self, lane: Lane, key: OrderKey) -> Stop | None:
         """Return what forbids a trial."""
         _, kind, queued, _ = lane.signature
-        if kind == START and not queued and not lane.queue.takes_new:
+        entering = kind == START and not queued
+        if not (lane.queue.takes_new if entering else lane.queue.known):
             return NotOpen()
         shapes = (shape for shape, _ in lane.shapes)
         holder = self.model.waiting.holder_of(lane.queue, shapes, key, self.model.policy, self.now)
@@ -151,6 +152,8 @@ class _Cycle:
         """Place as many as fit; return what stopped the rest."""
         model = self.model
         queue = model.queues.get(gang.contract.queue)
+        if not queue.known:
+            return [NotOpen()]
         stops: list[Stop] = []
         chosen: list[Pick] = []
         taken: list[tuple[Shape, Taken]] = []

@@ -45,7 +45,7 @@ class NoQuota:
 
 @dataclass(frozen=True, slots=True)
 class NotOpen:
-    """The queue takes no new gangs, or does not exist."""
+    """The queue takes no new gangs, or does not exist: then nothing of it is placed any more."""
 
 
 @dataclass(frozen=True, slots=True)

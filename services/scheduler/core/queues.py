@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from services.scheduler.core.resources import PODS, Amounts, Resources
+from shared.api.names import ROOT_QUEUE
 from shared.events.contracts import QueueState
 
 if TYPE_CHECKING:
@@ -41,11 +42,13 @@ class Queue:
     active: dict[Lane, None] = field(default_factory=dict["Lane", None])
     """Lanes that are to be tried."""
     waiting: int = 0
+    children: int = 0
+    """Queues directly below it."""
 
     @property
     def takes_new(self) -> bool:
-        """Whether gangs may enter."""
-        return self.known and self.state == "Open"
+        """Whether gangs may enter: an open queue does, unless it is there to hold other queues."""
+        return self.known and self.state == "Open" and not self.children and self.name != ROOT_QUEUE
 
 
 class Queues:
@@ -178,7 +181,10 @@ class Queues:
                 chain.append(parent)
             queue.chain = tuple(chain)
             queue.held = {}
+            queue.children = 0
         for queue in self.by_name.values():
+            if queue.known and len(queue.chain) > 1:
+                queue.chain[1].children += 1
             for level in queue.chain:
                 for column, amount in queue.own.items():
                     level.held[column] = level.held.get(column, 0) + amount

@@ -164,6 +164,12 @@ def _not_open(queue: Queue) -> Reason:
             message=f"queue {queue.name} does not exist",
             next_step=f"create the queue {queue.name}, or submit to another",
         )
+    if queue.state == "Open":
+        return Reason(
+            code="queue-not-leaf",
+            message=f"queue {queue.name} is there for queues below it and takes no gangs itself",
+            next_step="submit to a queue that has none below it",
+        )
     return Reason(
         code="queue-not-open",
         message=f"queue {queue.name} is {queue.state or 'not open'} and takes no new gangs",

@@ -30,6 +30,7 @@ POLICY = Policy(retry_first=timedelta(0), hold=timedelta(seconds=30), patience=t
 NAMES = [f"n{i}" for i in range(5)]
 JOBS = [f"j{i}" for i in range(6)]
 QUEUES = ["default", "team-a", "team-b"]
+ABOVE = "dept"
 
 SHAPES = st.sampled_from(
     [
@@ -124,7 +125,7 @@ class Cluster(RuleBasedStateMachine):
 
     @initialize(count=st.integers(1, 5), gpu=st.sampled_from([2, 4]))
     def some_nodes(self, count, gpu) -> None:
-        for name in QUEUES:
+        for name in [*QUEUES, ABOVE]:
             self.world.queue(queue(name))
         for name in NAMES[:count]:
             self.world.node(node(name, gpu=gpu, cpu=8, labels={"zone": "ab"[int(name[1]) % 2]}))
@@ -153,15 +154,15 @@ class Cluster(RuleBasedStateMachine):
                 self.world.delete_pod(key)
 
     @rule(
-        name=st.sampled_from(QUEUES),
+        name=st.sampled_from([*QUEUES, ABOVE]),
         gpu=st.sampled_from([None, 3, 6]),
         state=st.sampled_from(["Open", "Open", "Open", "Closed"]),
         weight=st.integers(1, 3),
         priority=st.sampled_from([0, 0, 5]),
-        parent=st.sampled_from(["", "default"]),
+        parent=st.sampled_from(["", ABOVE, ABOVE, "default"]),
     )
     def queue(self, name, gpu, state, weight, priority, parent) -> None:
-        parent = "" if parent == name else parent
+        parent = "" if name in (parent, ABOVE) else parent
         self.world.queue(queue(name, gpu=gpu, state=state, weight=weight, priority=priority, parent=parent))
 
     # ------------------------------------------------------------------ gangs and pods
@@ -375,8 +376,10 @@ def step(cluster: Cluster, dice: random.Random) -> None:  # noqa: C901 - a table
         cluster.node_goes(dice.choice(NAMES), dice.random() < 0.7)
     elif what == "queue":
         state = dice.choice(["Open", "Open", "Open", "Closed"])
-        gpu, parent = dice.choice([None, 3, 6]), dice.choice(["", "default"])
-        cluster.queue(dice.choice(QUEUES), gpu, state, dice.randint(1, 3), dice.choice([0, 0, 5]), parent)
+        gpu, parent = dice.choice([None, 3, 6]), dice.choice(["", ABOVE, ABOVE, "default"])
+        cluster.queue(
+            dice.choice([*QUEUES, ABOVE]), gpu, state, dice.randint(1, 3), dice.choice([0, 0, 5]), parent
+        )
     elif what == "time":
         cluster.time_passes(dice.choice([1, 31]))
     elif what == "same":
