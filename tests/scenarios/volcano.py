@@ -1,0 +1,129 @@
+"""Volcano's cases: small worlds of Kubernetes objects, and what its scheduler decided in one session.
+
+The objects go through the controller's own reading of them to the real core, which decides until nothing
+is left to be decided at once. ``data/volcano/README.md`` says where they come from.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from services.controller.core.facts import node_state, pod_state, podgroup_state, queue_state
+from services.controller.core.members import MemberPod
+from services.controller.core.model import Priorities
+from services.controller.core.plaingangs import plain_gang, read_plain_group
+from services.controller.core.podview import read_pod
+from services.controller.core.shapes import shape_of
+from services.scheduler.core.cycle import decide
+from services.scheduler.core.model import Model
+from shared.api.pods import PodSpec
+from shared.events import contracts as c
+from tests.scenarios.world import START
+
+JSON = dict[str, Any]
+CASES = Path(__file__).parent / "data" / "volcano"
+GROUP = "scheduling.k8s.io/group-name"
+
+
+@dataclass
+class Case:
+    """One case."""
+
+    id: str
+    actions: tuple[str, ...]
+    objects: list[JSON]
+    expect: JSON
+
+    def of(self, kind: str) -> list[JSON]:
+        return [one for one in self.objects if one["kind"] == kind]
+
+
+@dataclass
+class Outcome:
+    """What our core decided, in Volcano's words."""
+
+    binds: dict[str, str] = field(default_factory=dict)
+    phases: dict[str, str] = field(default_factory=dict)
+
+
+def load() -> list[Case]:
+    """Read all cases, in order of their names."""
+    return [_case(json.loads(path.read_text(encoding="utf-8"))) for path in sorted(CASES.glob("*.json"))]
+
+
+def _case(raw: JSON) -> Case:
+    actions = tuple(name.strip() for name in raw["policy"]["actions"].split(","))
+    return Case(raw["id"], actions, [_completed(one) for one in raw["objects"]], raw["expect"])
+
+
+def _completed(raw: JSON) -> JSON:
+    """Add what an API server or a kubelet would: the cases leave it out."""
+    meta = {"creationTimestamp": START.isoformat(), "uid": raw["metadata"]["name"], **raw["metadata"]}
+    status = dict(raw.get("status") or {})
+    if raw["kind"] == "Node":
+        status.setdefault("conditions", [{"type": "Ready", "status": "True"}])
+    return {**raw, "metadata": meta, "status": status}
+
+
+def run(case: Case) -> Outcome:
+    """Tell a new model of everything, and let it decide."""
+    model, outcome = Model(), Outcome()
+    _tell(model, case, outcome)
+    unfinished = True
+    while unfinished:
+        decided = decide(model, START)
+        unfinished = decided.unfinished
+        for one in decided.decisions:
+            outcome.binds |= {f"{one.namespace}/{pod}": node for pod, _, node, _ in one.rows}
+            if one.enqueue:
+                outcome.phases[f"{one.namespace}/{one.name}"] = "Inqueue"
+    return outcome
+
+
+def _tell(model: Model, case: Case, outcome: Outcome) -> None:
+    priorities = Priorities({one["metadata"]["name"]: one["value"] for one in case.of("PriorityClass")})
+
+    def shape(pod: JSON) -> c.Shape:
+        annotations = pod["metadata"].get("annotations") or {}
+        return shape_of(PodSpec.model_validate(pod["spec"]), annotations, priorities)
+
+    for raw in case.of("Node"):
+        model.apply_node(node_state(raw))
+    for raw in case.of("Queue"):
+        model.apply_queue(queue_state(raw))
+    groups = {_key(raw): read_plain_group(raw) for raw in case.of("PodGroup")}
+    members: dict[tuple[str, str], list[MemberPod]] = {key: [] for key in groups}
+    for raw in case.of("Pod"):
+        meta = raw["metadata"]
+        key = (meta["namespace"], (meta.get("annotations") or {}).get(GROUP, ""))
+        group = groups.get(key)
+        if group is not None:
+            members[key].append(MemberPod(read_pod(raw), raw))
+        model.apply_pod(pod_state(raw, shape(raw), frozenset(), (key[1], group.queue) if group else None))
+    for raw in case.of("PodGroup"):
+        key = _key(raw)
+        gang = plain_gang(groups[key], members[key], priorities, shape)
+        state = podgroup_state(raw, gang, {})
+        outcome.phases["/".join(key)] = state.phase
+        model.apply_podgroup(state)
+
+
+def _key(raw: JSON) -> tuple[str, str]:
+    return raw["metadata"]["namespace"], raw["metadata"]["name"]
+
+
+def check(case: Case, outcome: Outcome) -> None:
+    """Compare with what Volcano did. A policy that does not allocate only lets gangs in."""
+    expect = case.expect
+    if {"allocate", "backfill"} & set(case.actions):
+        if expect["binds"] is None:
+            assert len(outcome.binds) == expect["binds_count"], outcome.binds
+        else:
+            assert outcome.binds == expect["binds"]
+    assert expect["evicted"] == [], "nothing is evicted yet"
+    assert expect["pipelined"] == {}, "nothing is placed on what is being released yet"
+    for name, phase in expect["podgroup_phase"].items():
+        assert outcome.phases[name] == phase, name
