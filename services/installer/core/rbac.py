@@ -92,12 +92,13 @@ _CONTROLLER: Final = (
 
 _WORKFLOWS: Final = (
     Grant((r.JOBFLOWS, r.JOBTEMPLATES, r.CRONJOBS, r.HYPERNODES), _READ, "what is to be started"),
-    Grant((r.JOBFLOWS, r.JOBTEMPLATES, r.CRONJOBS, r.HYPERNODES), ("patch", "update"), "states", "status"),
-    Grant((r.JOBFLOWS, r.JOBTEMPLATES, r.CRONJOBS), ("update",), "owner of jobs", "finalizers"),
-    Grant((r.JOBS,), (*_READ, "create", "delete", "patch"), "the jobs of flows and schedules"),
+    Grant((r.JOBFLOWS, r.JOBTEMPLATES, r.CRONJOBS, r.HYPERNODES), ("patch",), "states", "status"),
+    Grant((r.JOBFLOWS, r.CRONJOBS), ("update",), "owner of jobs", "finalizers"),
+    Grant((r.JOBS,), (*_READ, "create", "delete"), "the jobs of flows and schedules"),
+    Grant((r.PODS,), ("list",), "pods that a flow's probes ask"),
     Grant((r.HYPERNODES,), ("create", "patch", "delete"), "found by labels"),
     Grant((r.NODES, r.CONFIGMAPS), _READ, "labels of nodes, and which of them make a topology"),
-    Grant((r.EVENTS,), ("create", "patch"), "what happened to a flow"),
+    Grant((r.EVENTS,), ("create",), "what happened to a flow"),
 )
 
 
