@@ -165,3 +165,97 @@ async def test_a_running_job_is_scaled_down_and_up(platform: Platform) -> None:
         )
         assert len(await platform.pods()) == want
         assert phase("Running")((await job(platform))["status"])
+
+
+# ------------------------------------------------------------- what Volcano's own end-to-end tests expect
+async def test_a_running_job_whose_lost_pod_finds_no_room_is_restarted_and_runs_when_there_is(
+    platform: Platform,
+) -> None:
+    policies = [{"event": "Unknown", "action": "RestartJob"}]
+    body = of_tasks(task("test", 4, "sleep 60"), policies=policies)
+    await platform.cluster.create(r.JOBS, "default", body)
+    await when(platform, phase("Running"))
+    await cordon(platform, True)
+    await platform.cluster.delete(r.PODS, "default", "train-test-0")
+    await when(platform, lambda status: status.get("retryCount") == 1 and phase("Pending")(status))
+    await cordon(platform, False)
+    await when(platform, lambda status: status.get("running") == 4)
+    assert (await job(platform))["status"]["retryCount"] == 1
+
+
+async def cordon(platform: Platform, unschedulable: bool) -> None:
+    for node in (await platform.cluster.list(r.NODES)).items:
+        patch = {"spec": {"unschedulable": unschedulable}}
+        await platform.cluster.patch(r.NODES, None, node["metadata"]["name"], patch)
+
+
+async def test_a_failed_pod_is_replaced_in_time_for_the_policy_that_waits_about_evictions(
+    platform: Platform,
+) -> None:
+    policies = [
+        {"event": "PodFailed", "action": "RestartPod"},
+        {"event": "PodEvicted", "action": "TerminateJob", "timeout": "5m"},
+    ]
+    tasks = [task("success", 2, "sleep 60"), task("fail", 1, "sleep 0.5; exit 1")]
+    await platform.cluster.create(r.JOBS, "default", of_tasks(*tasks, policies=policies, maxRetry=50))
+    await when(platform, phase("Running"))
+    await when(platform, lambda status: status.get("retryCount", 0) >= 1)
+    await when(platform, phase("Running"))
+    await platform.cluster.delete(r.PODS, "default", "train-success-0")
+    await when(platform, lambda status: status.get("running", 0) >= 2)
+    conditions = {one["status"] for one in (await job(platform))["status"]["conditions"]}
+    assert conditions == {"Pending", "Running", "Restarting"}
+
+
+async def test_a_job_is_scaled_down_to_nothing_and_up_again(platform: Platform) -> None:
+    await platform.cluster.create(r.JOBS, "default", of_tasks(task("default", 2, "sleep 60")))
+    await when(platform, phase("Running"))
+    for count in (0, 2):
+        patch = [
+            {"op": "add", "path": "/spec/minAvailable", "value": count},
+            {"op": "add", "path": "/spec/tasks/0/replicas", "value": count},
+            {"op": "add", "path": "/spec/tasks/0/minAvailable", "value": count},
+        ]
+        await platform.cluster.patch(r.JOBS, "default", "train", patch, kind=Patch.JSON)
+        await when(platform, running(count))
+        await when(platform, phase("Running"))
+
+
+def running(count: int) -> Callable[[JSON], bool]:
+    return lambda status: status.get("running", 0) == count and "terminating" not in status
+
+
+async def test_enough_successes_complete_a_job_and_end_what_still_runs(platform: Platform) -> None:
+    tasks = [
+        task("short", 2, "sleep 0.5", minAvailable=1),
+        task("log", 2, "sleep 60", minAvailable=1),
+    ]
+    await platform.cluster.create(r.JOBS, "default", of_tasks(*tasks, minSuccess=2, minAvailable=2))
+    await when(platform, phase("Completed"))
+    await when(platform, lambda status: status.get("running", 0) == 0 and "terminating" not in status)
+    assert {pod["metadata"]["name"] for pod in await platform.pods()} == {"train-short-0", "train-short-1"}
+
+
+async def test_suspended_and_resumed_by_command_objects_a_job_runs_again_without_a_retry(
+    platform: Platform,
+) -> None:
+    await platform.cluster.create(r.JOBS, "default", of_tasks(task("default", 2, "sleep 60")))
+    found = await when(platform, phase("Running"))
+    for action, after in (("AbortJob", "Aborted"), ("ResumeJob", "Running")):
+        body = {
+            "apiVersion": "bus.volcano.sh/v1alpha1",
+            "kind": "Command",
+            "metadata": {"name": f"train-{action.lower()}"},
+            "action": action,
+            "target": {
+                "apiVersion": "batch.volcano.sh/v1alpha1",
+                "kind": "Job",
+                "name": "train",
+                "uid": found["metadata"]["uid"],
+                "controller": True,
+            },
+        }
+        await platform.cluster.create(r.COMMANDS, "default", body)
+        await when(platform, phase(after))
+    status = (await job(platform))["status"]
+    assert (status.get("retryCount", 0), status["version"]) == (0, 2)

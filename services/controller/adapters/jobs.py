@@ -47,6 +47,7 @@ class JobController:
             on_retry=self._retried,
         )
         self._carrier = Carrier(hands, dependents, self._queue.add_after)
+        hands.memories.replaced = self._gone
         self._blocked: set[str] = set()
         self._settled_at = 0.0
 
@@ -104,6 +105,8 @@ class JobController:
             memory.ours.discard(pod.uid)
         elif not pod.finished:
             memory.lost[pod.uid] = pod
+            if entry.wanted is not None and entry.wanted.has_policies:
+                self._hands.observer.hold(key.partition("/")[0], pod.name)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -148,16 +151,26 @@ class JobController:
         memory.worked("requests")
         if order is memory.ultimatum:
             memory.ultimatum = None
+        self._let_go(wanted.namespace, memory, lost)
+
+    def _let_go(self, namespace: str, memory: Memory, lost: Iterable[str]) -> None:
+        """Forget lost pods: what their loss set off is written down."""
         for uid in lost:
-            memory.lost.pop(uid, None)
+            pod = memory.lost.pop(uid, None)
+            if pod is not None:
+                self._hands.observer.release(namespace, pod.name)
 
     def _forget(self, key: str) -> None:
         memory = self._hands.memories.forget(key)
         if memory is not None:
-            self._hands.trail.deleted(memory, self._hands.clock.now())
-            self._dependents.forget(memory.uid)
+            self._gone(key, memory)
         self._queue.forget(key)
         self._blocked.discard(key)
+
+    def _gone(self, key: str, memory: Memory) -> None:
+        self._let_go(key.partition("/")[0], memory, tuple(memory.lost))
+        self._hands.trail.deleted(memory, self._hands.clock.now())
+        self._dependents.forget(memory.uid)
 
     async def _begin_trace(self, wanted: Wanted) -> None:
         """Give a job that came by kubectl its trace."""

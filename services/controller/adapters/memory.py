@@ -5,6 +5,7 @@ All of it can be lost: it saves writes, says less twice, and gives spans their e
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -94,12 +95,17 @@ class Memories:
 
     def __init__(self) -> None:
         self._by_key: dict[str, Memory] = {}
+        self.replaced: Callable[[str, Memory], None] = lambda _key, _memory: None
+        """Called with the memory of a job that was made anew under its name."""
 
     def of(self, key: str, uid: str) -> Memory:
         """Return the memory of a job; a new one when another job has the name now."""
         memory = self._by_key.get(key)
-        if memory is None or memory.uid != uid:
-            memory = self._by_key[key] = Memory(uid)
+        if memory is not None and memory.uid == uid:
+            return memory
+        if memory is not None:
+            self.replaced(key, memory)
+        memory = self._by_key[key] = Memory(uid)
         return memory
 
     def get(self, key: str) -> Memory | None:

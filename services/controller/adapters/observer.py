@@ -75,6 +75,8 @@ class Observer:
         self._published: dict[bytes, bytes] = {}
         """A digest of the last fact under each key."""
         self._marked: dict[Ref, None] = {}
+        self._held: set[Ref] = set()
+        """Pods whose end is not told yet."""
         self._wake = asyncio.Event()
         self._publishing = asyncio.Lock()
         told: Final = Counter(
@@ -90,6 +92,15 @@ class Observer:
         if resource in KINDS:
             self._marked[resource, namespace, name] = None
             self._wake.set()
+
+    def hold(self, namespace: str, pod: str) -> None:
+        """Keep a pod's fact although the pod is gone: a crash before :meth:`release` finds it vanished."""
+        self._held.add((r.PODS, namespace, pod))
+
+    def release(self, namespace: str, pod: str) -> None:
+        """Let a pod's end be told."""
+        self._held.discard((r.PODS, namespace, pod))
+        self.touch(r.PODS, namespace, pod)
 
     async def recover(self) -> list[PodState]:
         """Read what was published, mark what differs, and return the pods that went meanwhile."""
@@ -193,6 +204,8 @@ class Observer:
         gone = Record(topics.CLUSTER_STATE, key, None)
         known = self._published.get(key)
         fact = None if raw is None else self._fact(resource, raw)
+        if raw is None and (resource, namespace, name) in self._held:
+            return [], known
         if fact is None:
             return ([] if known is None else [gone]), None
         value = encode_data(fact)

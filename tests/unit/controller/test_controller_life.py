@@ -484,6 +484,44 @@ async def test_killed_in_the_middle_of_a_tasks_restart_it_is_restarted_once(worl
         assert (status["retryCount"], status.get("version", 0), w.phase()) == (1, 0, "Running")
 
 
+async def test_an_eviction_is_not_forgotten_when_the_controller_dies_before_it_wrote_what_follows(world):
+    async with world() as w:
+        await running(w, with_policies({"event": "PodEvicted", "action": "RestartJob"}))
+        await w.stop()
+        life = Life()
+
+        async def slow(verb, resource, name):
+            if (verb, resource, name) == ("patch", r.JOBS, "train"):
+                await asyncio.sleep(1)
+                life.dead.set()
+                await asyncio.Event().wait()
+
+        hook, w.cluster.before = w.cluster.before, slow
+        await w.start(cluster=Mortal(w.cluster, life), log=Mortal(w.log, life))
+        await asyncio.sleep(0.5)
+        w.cluster.remove(r.PODS, "default", "train-worker-0", graceful=False)
+        await asyncio.wait_for(life.dead.wait(), 5)
+        await die(w, life)
+        w.cluster.before = hook
+        assert w.job()["status"].get("retryCount", 0) == 0
+        await w.start()
+        await w.until(lambda: w.job()["status"].get("retryCount") == 1)
+
+
+async def test_a_lost_pods_end_is_told_when_its_job_goes_or_is_made_anew(world):
+    async with world() as w:
+        await running(w, with_policies({"event": "PodEvicted", "action": "AbortJob"}))
+        w.cluster.remove(r.JOBS, "default", "train")
+        w.cluster.stop_pods()
+        w.cluster.put(r.JOBS, job(), "default")
+
+        async def only_new():
+            pods = [fact for key, fact in (await w.state()).items() if key.startswith("pod/")]
+            return not pods
+
+        await w.until(only_new)
+
+
 async def test_a_job_that_volcano_has_restarted_before_us_goes_on(world):
     async with world() as w:
         await running(w)
