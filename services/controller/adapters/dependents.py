@@ -100,7 +100,7 @@ class Dependents:
         if not there and not has_any(wanted):
             return None
         wants = self._belongings(wanted, phase)
-        told = await asyncio.gather(*(self._ensure(wanted, one) for one in wants.needed))
+        told = await together(self._ensure(wanted, one) for one in wants.needed)
         await self._remove(there, wants)
         await self._expose(wanted, wants, tell)
         return next((one for one in told if one is not None), None)
@@ -123,7 +123,7 @@ class Dependents:
 
     async def _expose(self, wanted: Wanted, wants: Belongings, tell: Tell) -> None:
         """Make services and ingress and write the URLs; what fails is told, and stops nothing."""
-        told = await asyncio.gather(*(self._ensure(wanted, one, tell) for one in wants.exposed))
+        told = await together(self._ensure(wanted, one, tell) for one in wants.exposed)
         reasons = [wants.exposing_fails, *(one.message for one in told if one is not None)]
         for reason in filter(None, reasons):
             tell(Note(JobReason.EXPOSE_ERROR, reason, warning=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from services.controller.adapters.api import Api
 from services.controller.adapters.memory import Memories
@@ -18,6 +18,8 @@ from services.controller.settings import ControllerSettings
 from shared.clock import Clock
 from shared.keyed import RETRIED, KeyedLocks
 from shared.telemetry.telemetry import Telemetry
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +39,13 @@ class Hands:
     locks: KeyedLocks
 
 
-async def together(work: Iterable[Coroutine[Any, Any, Any]]) -> None:
-    """Run all to their end, then raise the first error that is not the world's, else the first."""
+async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Run all to their end and return what they return.
+
+    Raises the first error that is not the world's, else the first.
+    """
     results = await asyncio.gather(*work, return_exceptions=True)
     errors = [result for result in results if isinstance(result, BaseException)]
     if errors:
         raise next((error for error in errors if not isinstance(error, RETRIED)), errors[0])
+    return [result for result in results if not isinstance(result, BaseException)]
