@@ -6,15 +6,18 @@ import asyncio
 import base64
 import json
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_public_key
 
 from pumice import Job
+from pumice.manifest import documents
 from services.standalone.options import Options
 from shared.api import resources as r
 from shared.kube.port import Patch
 from tests.fixtures.platform import a_platform
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 KINDS = (r.CONFIGMAPS, r.SECRETS, r.SERVICES, r.NETWORKPOLICIES, r.INGRESSES, r.PVCS)
 """Kinds of what jobs have beside pods."""
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
@@ -157,3 +160,16 @@ async def test_a_notebook_in_the_short_form_is_reached_by_url_until_it_is_delete
 
         await until(nothing)
         assert (await platform.client.get("note")).urls == {}
+
+
+async def test_the_examples_of_plugins_and_exposed_ports_run(tmp_path):
+    async with a_platform_with_urls(tmp_path) as platform:
+        for name in ("pytorch", "notebook"):
+            for body in documents((EXAMPLES / f"{name}.yaml").read_text()):
+                await platform.client.submit(body)
+        job = await platform.client.wait_until("pytorch-job", "finished", timeout=30)
+        assert job.phase == "Completed"
+        note = await platform.client.wait_until("notebook", "running", timeout=30)
+        assert note.urls == {"jupyter": "https://jupyter-notebook-default.apps.example.org"}
+        claims = [one for one in await there(platform) if one.startswith("persistentvolumeclaims/")]
+        assert len(claims) == 2
