@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from services.controller.core.belongings import belongings
 from services.controller.core.exposing import Outside, check_pattern, expose_objects, urls
 from services.controller.core.model import read_job
 from shared.api import resources as r
@@ -78,6 +79,13 @@ def test_the_network_policy_of_svc_gets_a_hole_for_the_port(arguments, open_to_a
         spec = found["networkpolicies", "note-jupyter"]["spec"]
         assert spec["ingress"] == [{"ports": [{"port": 8888, "protocol": "TCP"}]}]
         assert spec["podSelector"]["matchLabels"]["volcano.sh/task-index"] == "0"
+
+
+def test_a_port_does_not_take_the_name_of_a_plugins_service():
+    body = exposed("head-svc:8265", plugins={"ray": ["--head=master"]})
+    found = belongings(read_job(body), None, Outside())
+    assert found.exposed == ()
+    assert found.exposing_fails == "note-head-svc is the name of another service of the job"
 
 
 @pytest.mark.parametrize(
