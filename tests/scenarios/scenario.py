@@ -365,6 +365,16 @@ def loses(name: str, *, remade: bool = True) -> Step:
     return step
 
 
+def leaves(name: str) -> Step:
+    """A pod is being deleted; it still holds its room."""
+
+    def step(world: World) -> None:
+        pod = world.books.pods["ns", name]
+        world.pod(pod.model_copy(update={"releasing": True}))
+
+    return step
+
+
 def passes(seconds: float) -> Step:
     return lambda world: world.pass_time(seconds)
 

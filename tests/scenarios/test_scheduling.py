@@ -16,6 +16,7 @@ from tests.scenarios.scenario import (
     finishes,
     job,
     joins,
+    leaves,
     loses,
     node,
     other,
@@ -161,6 +162,24 @@ GANGS = [
         jobs=[job("first", gang=4, gpu=1)],
         then=[submits(job("second", gang=1, gpu=1, priority=9)), loses("first-worker-2")],
         expect={"first": RUNNING, "second": PENDING},
+    ),
+    Scenario(
+        "a member that is being deleted does not count: its gang is mended before a new one starts",
+        nodes=[node("n1", gpu=2)],
+        jobs=[job("first", gang=2, replicas=3, gpu=1)],
+        then=[
+            leaves("first-worker-0"),
+            submits(job("second", gang=1, gpu=1, priority=9)),
+            adds(node("n2", gpu=1)),
+        ],
+        expect={"first": placed(n1=2, n2=1), "second": PENDING},
+    ),
+    Scenario(
+        "a member that is being deleted holds its room until it is gone",
+        nodes=[node("n1", gpu=2)],
+        jobs=[job("first", gang=2, gpu=1)],
+        then=[leaves("first-worker-0"), submits(job("second", gang=1, gpu=1, at=1))],
+        expect={"first": placed(n1=2), "second": waits("no-room", "0 fit now")},
     ),
     Scenario(
         "members that succeeded count for the minimum and are not placed again",

@@ -6,6 +6,7 @@ the same events, and knows nothing of the model's inside.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -257,12 +258,15 @@ class World:
 
     def used(self) -> dict[str, dict[str, int]]:
         """What is used on each node, by resource."""
-        used: dict[str, dict[str, int]] = {}
-        for node, _, amounts in self.charges():
-            row = used.setdefault(node, {})
-            for name, amount in amounts.items():
-                row[name] = row.get(name, 0) + amount
-        return used
+        return _sums((node, amounts) for node, _, amounts in self.charges())
+
+    def releasing(self) -> dict[str, dict[str, int]]:
+        """What of it is used by pods that are being deleted."""
+        return _sums(
+            (pod.node, {**pod.shape.requests, "pods": 1})
+            for pod in self.books.pods.values()
+            if pod.releasing and pod.node is not None and pod.phase not in ("Succeeded", "Failed")
+        )
 
     def check_room(self, touched: set[str]) -> None:
         """Invariant 2: a node that was given a pod holds no more than it has, in any resource."""
@@ -297,3 +301,13 @@ class World:
     def _parent(self, queue: str) -> str | None:
         state = self.books.queues.get(queue)
         return state.parent if state and state.parent in self.books.queues else None
+
+
+def _sums(charges: Iterable[tuple[str, dict[str, int]]]) -> dict[str, dict[str, int]]:
+    """Add up amounts by node and resource."""
+    sums: dict[str, dict[str, int]] = {}
+    for node, amounts in charges:
+        row = sums.setdefault(node, {})
+        for name, amount in amounts.items():
+            row[name] = row.get(name, 0) + amount
+    return sums

@@ -293,13 +293,22 @@ class Cluster(RuleBasedStateMachine):
     def room_is_never_lost_or_invented(self) -> None:
         """What the model counts on each node and queue is what the books say."""
         model, books = self.world.model, self.world.books
-        used = self.world.used()
+        used, releasing = self.world.used(), self.world.releasing()
         for name in {*books.nodes, *used}:
             slot = model.nodes.slots[name]
             for resource, column in ((r, i) for i, r in enumerate(model.resources.names)):
                 if column < model.nodes.used.shape[0]:
                     counted = int(model.nodes.used[column, slot])
                     assert counted == used.get(name, {}).get(resource, 0), (name, resource)
+                    leaving = int(model.nodes.releasing[column, slot])
+                    assert leaving == releasing.get(name, {}).get(resource, 0), (name, resource)
+
+    def a_gang_that_nothing_stops_is_placed(self) -> None:
+        self.world.queue(queue("last", priority=9))
+        self.world.node(node("last", gpu=1))
+        self.world.submit(job("last", gang=1, gpu=1, queue="last", on=["last"]))
+        self.world.settle()
+        assert [pod.node for pod in self.world.members(("ns", "last"))] == ["last"]
 
     def teardown(self) -> None:
         for decision in list(self.world.books.flying.values()):
@@ -397,4 +406,4 @@ def test_the_promises_hold_through_a_busy_history(seed) -> None:
         step(cluster, dice)
         cluster.room_is_never_lost_or_invented()
     cluster.teardown()
-    assert cluster.world.decisions > 0
+    cluster.a_gang_that_nothing_stops_is_placed()
