@@ -32,13 +32,13 @@ def belongings(job: Wanted, phase: JobPhase | None, outside: Outside) -> Belongi
         return Belongings(claims)
     needed = (*claims, *registry.objects(job))
     try:
-        exposed = tuple(expose_objects(job, outside))
-        taken = {one.id for one in needed} & {one.id for one in exposed}
-        if taken:
-            raise ValueError(f"{min(taken)[1]} is the name of another service of the job")
-        return Belongings(needed, exposed, urls(job, outside))
+        exposed, found = tuple(expose_objects(job, outside)), urls(job, outside)
     except ValueError as error:
         return Belongings(needed, exposing_fails=str(error))
+    taken = {one.id for one in needed} & {one.id for one in exposed}
+    if taken:
+        return Belongings(needed, exposing_fails=f"{min(taken)[1]} is another service of the job")
+    return Belongings(needed, exposed, found)
 
 
 def has_any(job: Wanted) -> bool:

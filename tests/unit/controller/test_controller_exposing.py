@@ -85,7 +85,7 @@ def test_a_port_does_not_take_the_name_of_a_plugins_service():
     body = exposed("head-svc:8265", plugins={"ray": ["--head=master"]})
     found = belongings(read_job(body), None, Outside())
     assert found.exposed == ()
-    assert found.exposing_fails == "note-head-svc is the name of another service of the job"
+    assert found.exposing_fails == "note-head-svc is another service of the job"
 
 
 @pytest.mark.parametrize(
