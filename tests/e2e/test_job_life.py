@@ -14,7 +14,7 @@ from shared.api import resources as r
 from shared.clock import SystemClock
 from shared.kube.client import connect
 from shared.kube.port import Patch
-from tests.fixtures.kube import install_crds, kubelets_of, start_control_plane
+from tests.fixtures.kube import install_crds, kubelets_of, start_control_plane, until
 from tests.fixtures.platform import Platform, a_platform, gang
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -73,6 +73,10 @@ async def when(platform: Platform, condition: Callable[[JSON], bool], seconds: f
 
 def phase(expected: str) -> Callable[[JSON], bool]:
     return lambda status: (status.get("state") or {}).get("phase") == expected
+
+
+def group_phase(expected: str) -> Callable[[JSON], bool]:
+    return lambda group: group["status"]["phase"] == expected
 
 
 def task(name: str, replicas: int, script: str, **more: Any) -> JSON:
@@ -148,8 +152,9 @@ async def test_a_server_and_its_workers_run_together_once_the_server_runs(platfo
     await platform.cluster.create(r.JOBS, "default", of_tasks(*tasks))
     found = await when(platform, phase("Running"))
     assert found["status"]["running"] == 4
-    group = (await platform.cluster.list(r.PODGROUPS, "default")).items[0]
-    assert (group["spec"]["minMember"], group["status"]["phase"]) == (4, "Running")
+    group = f"train-{found['metadata']['uid']}"
+    seen = await until(platform.cluster, r.PODGROUPS, "default", group, group_phase("Running"))
+    assert seen["spec"]["minMember"] == 4
 
 
 async def test_a_running_job_is_scaled_down_and_up(platform: Platform) -> None:
