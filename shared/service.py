@@ -39,7 +39,7 @@ class Service(Protocol):
 
     @property
     def name(self) -> str:
-        """Return ``gateway``, ``admission``, ``controller`` or ``scheduler``."""
+        """Return the name of its package."""
         ...
 
     @property

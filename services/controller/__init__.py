@@ -2,5 +2,5 @@
 
 Three loops on one set of informers: the *job controller* (jobs to podgroups, pods and statuses), the
 *applier* (carries gang decisions out) and the *observer* (list and watch to ``cluster-state``). It is
-the only service that writes to Kubernetes. It never chooses a node: that is the scheduler's.
+the only service that writes pods. It never chooses a node: that is the scheduler's.
 """
