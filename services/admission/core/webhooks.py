@@ -145,6 +145,8 @@ def _validate_podgroup(request: Request, world: World, _: Rules) -> Verdict:
 
 def _mutate_pod(request: Request, _: World, rules: Rules) -> Verdict:
     pod = _object(request)
+    if salvage(Pod, pod).violations:
+        return Verdict()
     return _patched(request, mutate_pod(pod, request.namespace, rules.resource_groups, gate=rules.gate))
 
 

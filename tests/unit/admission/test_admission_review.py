@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.admission.core.patches import json_patch
+from services.admission.core.resource_groups import ResourceGroup
 from services.admission.core.review import MAX_REASONS, Request, Verdict, answer, read_review
 from services.admission.core.view import FixedView
 from services.admission.core.violations import Violation
@@ -223,3 +224,56 @@ def test_a_job_that_newer_rules_would_refuse_can_still_be_labelled_and_cleaned_u
     new = copy.deepcopy(old)
     new["metadata"]["finalizers"] = []
     assert decide("/jobs/validate", request(operation="UPDATE", obj=new, old=old), VIEW, Rules()).allowed
+
+
+KINDS = {hook.path: hook for hook in HOOKS}
+fields = st.sampled_from(
+    ["spec", "metadata", "status", "annotations", "labels", "tasks", "members", "selector", "flows", "dependsOn", "targets",
+     "queue", "parent", "capability", "guarantee", "resource", "schedule", "timeZone", "name", "tolerations", "nodeSelector",
+     "schedulingGates", "volcano.sh/hierarchy", "volcano.sh/hierarchy-weights", "volcano.sh/jdb-min-available", "schedulerName",
+     "scheduling.volcano.sh/queue-allocation-gate", "networkTopology", "subGroupPolicy", "replicas", "regexMatch", "pattern"]
+)  # fmt: skip
+garbage = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 2**33)
+    | st.text(max_size=4)
+    | st.sampled_from(["true", "volcano", "1/x"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(fields, inner, max_size=4),
+    max_leaves=12,
+)
+EVERYTHING = Rules(
+    gate=True,
+    resource_groups=(
+        ResourceGroup.model_validate(
+            {
+                "resourceGroup": "g",
+                "object": {"key": "namespace", "value": ["n"]},
+                "labels": {"a": "b"},
+                "tolerations": [{}],
+            }
+        ),
+    ),
+)
+
+
+@given(
+    st.sampled_from(PATHS),
+    st.dictionaries(fields, garbage, max_size=4),
+    st.dictionaries(fields, garbage, max_size=4),
+    st.data(),
+)
+def test_whatever_the_objects_are_there_is_a_verdict(path, obj, old, data):
+    hook = KINDS[path]
+    operation = data.draw(st.sampled_from(hook.operations))
+    named = {"apiVersion": hook.resource.api_version, "kind": hook.resource.kind}
+    one = request(
+        hook.resource, operation, None if operation == "DELETE" else obj | named, old | named if operation == "UPDATE" else None,
+        namespace="n", name="x",
+    )  # fmt: skip
+    verdict = decide(path, one, VIEW, EVERYTHING)
+    assert json.dumps(answer(one, verdict))
+    assert all(violation.path or violation.message for violation in verdict.violations)
+    names_asked_for(one)
+    if verdict.allowed and one.object is not None:
+        jsonpatch.apply_patch(copy.deepcopy(one.object), list(verdict.patch))
