@@ -18,9 +18,9 @@ _WORKING: Final = (
     "daemonset",
     "deployment",
     "disruption",
-    "endpoint",
+    "endpoints",
     "endpointslice",
-    "endpointslicemirroring",
+    "endpointslice-mirroring",
     "job",
     "persistentvolume-binder",
     "persistentvolume-protection",
@@ -31,6 +31,7 @@ _WORKING: Final = (
     "root-ca-certificate-publisher",
     "statefulset",
     "taint-eviction",
+    "ttl",
     "ttl-after-finished",
 )
 """Controllers that would write into what is compared. Those that do what the simulator does too stay:

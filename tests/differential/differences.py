@@ -161,7 +161,7 @@ def _crd(name: str, **spec: Any) -> JSON:
     }
 
 
-def _webhook(client: JSON, operation: str) -> JSON:
+def _webhook(client: JSON, operation: str, **more: Any) -> JSON:
     """Return a configuration of a webhook that is asked about config maps of the sequence's namespace."""
     rule = {"operations": [operation], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
     hook = {
@@ -172,7 +172,7 @@ def _webhook(client: JSON, operation: str) -> JSON:
         "admissionReviewVersions": ["v1"],
         "sideEffects": "None",
     }
-    return {"metadata": {"name": "differs-$ns"}, "webhooks": [hook]}
+    return {"metadata": {"name": "differs-$ns"}, "webhooks": [hook | more]}
 
 
 _NOBODY: Final[JSON] = {"url": "https://127.0.0.1:1/nobody"}
@@ -286,6 +286,18 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
                 "body": _webhook({"service": {"name": "nobody", "namespace": "$ns"}}, "CREATE"),
             },
             {"POST": "configmaps", "body": _CONFIG, "until": 500},
+        ),
+    ),
+    Difference(
+        "`matchConditions` of webhooks are not evaluated: they are asked about more.",
+        (
+            {
+                "POST": f"{_HOOKS}/validatingwebhookconfigurations",
+                "body": _webhook(
+                    _NOBODY, "CREATE", matchConditions=[{"name": "never", "expression": "false"}]
+                ),
+            },
+            {"POST": "configmaps", "body": _CONFIG},
         ),
     ),
     Difference(

@@ -61,7 +61,9 @@ class Normaliser:
             value = _at_now(value)
         if "managedFields" in value:  # in the order of their times, which have seconds
             value = value | {"managedFields": sorted(value["managedFields"], key=_manager)}
-        if value.get("kind") == "APIResourceList":  # in the order in which definitions were seen
+        if (
+            value.get("kind") == "APIResourceList" and "resources" in value
+        ):  # in the order in which definitions were seen
             value = value | {"resources": sorted(value["resources"], key=lambda one: str(one["name"]))}
         if value.get("type") == "BOOKMARK":  # the same
             value = value | {"object": _bookmark(value["object"])}
