@@ -209,7 +209,8 @@ def _conditions(
     now: datetime,
 ) -> list[JSON]:
     if phase in (PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED):
-        if any(c.get("type") == _SCHEDULED for c in old) and before is not PodGroupPhase.INQUEUE:
+        types = {c.get("type") for c in old}
+        if types == {_SCHEDULED} and before is not PodGroupPhase.INQUEUE:
             return old
         return [_condition(_SCHEDULED, PodGroupReason.TASKS_READY, "", decision, now)]
     if report is None:

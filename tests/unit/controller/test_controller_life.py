@@ -234,6 +234,21 @@ async def test_a_gang_that_lost_members_is_unknown_only_when_there_is_no_room_fo
         await w.until(lambda: w.job()["status"].get("retryCount") == 1)
 
 
+async def test_a_gang_that_was_made_whole_again_is_not_called_unschedulable_any_more(world):
+    async with world() as w:
+        await running(w)
+        w.cluster.remove(r.PODS, "default", "train-worker-0", graceful=False)
+        await report_no_room(w, (await w.ready(2))[-1].gang)
+        await w.until(lambda: "Unschedulable" in conditions(w))
+        await place_new(w, 2)
+        await w.until(lambda: w.group_phase() == "Running")
+        assert conditions(w) == ["Scheduled"]
+
+
+def conditions(w):
+    return [one["type"] for one in w.group()["status"].get("conditions") or ()]
+
+
 async def test_why_a_gang_waits_is_an_event_on_the_job_and_on_its_podgroup(world):
     async with world() as w:
         await w.admit(job())
