@@ -10,19 +10,13 @@ from typing import Final
 from services.controller.core.members import MemberPod
 from services.controller.core.model import JSON
 from services.controller.core.plaingangs import PlainGroup
-from services.controller.core.status import merge_patch
+from services.controller.core.podgroups import STARTED, group_patch
 from shared.api.meta import format_time
-from shared.api.scheduling import PodGroupPhase, PodGroupReason
+from shared.api.scheduling import PodGroupPhase
 from shared.events.contracts import GangReport
 
 _UNSCHEDULABLE: Final = "Unschedulable"
-_SCHEDULED: Final = "Scheduled"
 _POD_SCHEDULED: Final = "PodScheduled"
-_REASONS: Final = {
-    "waiting-for-members": PodGroupReason.NOT_ENOUGH_TASKS,
-    "scheduling-gated": PodGroupReason.NOT_ENOUGH_TASKS,
-}
-_STARTED: Final = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.UNKNOWN, PodGroupPhase.COMPLETED})
 
 
 def plain_phase(group: PlainGroup, pods: Sequence[MemberPod], *, queue_open: bool) -> PodGroupPhase:
@@ -37,7 +31,7 @@ def plain_phase(group: PlainGroup, pods: Sequence[MemberPod], *, queue_open: boo
     if placed and len(placed) >= max(group.minimum, 1):
         ended = all(pod.view.finished for pod in pods if not pod.view.deleting)
         return PodGroupPhase.COMPLETED if ended else PodGroupPhase.RUNNING
-    if phase in _STARTED:
+    if phase in STARTED:
         holding = any(pod.view.holds_room and not pod.view.deleting for pod in pods)
         phase = PodGroupPhase.UNKNOWN if holding else PodGroupPhase.PENDING
     if phase is PodGroupPhase.PENDING and not pods and queue_open:
@@ -55,48 +49,8 @@ def plain_status_patch(
     now: datetime,
 ) -> JSON | None:
     """Return the merge patch that makes the status true; None when it is already."""
-    old = group.view.raw.get("status") or {}
-    counts = Counter(pod.view.phase for pod in pods if not pod.view.deleting)
-    new: JSON = {
-        **old,
-        "phase": phase.value,
-        "running": counts["Running"],
-        "succeeded": counts["Succeeded"],
-        "failed": counts["Failed"],
-        "conditions": _conditions(group, phase, report, decision, now),
-    }
-    patch = merge_patch(old, {key: value for key, value in new.items() if value})
-    return {"status": patch} if patch else None
-
-
-def _conditions(
-    group: PlainGroup, phase: PodGroupPhase, report: GangReport | None, decision: str, now: datetime
-) -> list[JSON]:
-    old: list[JSON] = (group.view.raw.get("status") or {}).get("conditions") or []
-    if phase in (PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED):
-        known = any(one.get("type") == _SCHEDULED for one in old)
-        if known and group.view.phase in _STARTED:
-            return old
-        return [_condition(_SCHEDULED, PodGroupReason.TASKS_READY, "", decision, now)]
-    if report is None:
-        return old
-    reason = _REASONS.get(report.reason.code, PodGroupReason.NOT_ENOUGH_RESOURCES)
-    why = _condition(_UNSCHEDULABLE, reason, report.reason.message, decision, report.at)
-    if any(one.get("type") == _UNSCHEDULABLE and one.get("message") == why["message"] for one in old):
-        return old
-    return [*(one for one in old if one.get("type") != _UNSCHEDULABLE), why]
-
-
-def _condition(kind: str, reason: PodGroupReason, message: str, decision: str, at: datetime) -> JSON:
-    found = {
-        "type": kind,
-        "status": "True",
-        "transitionID": decision,
-        "lastTransitionTime": format_time(at),
-        "reason": reason.value,
-        "message": message,
-    }
-    return {key: value for key, value in found.items() if value}
+    phases = Counter(pod.view.phase.lower() for pod in pods if not pod.view.deleting)
+    return group_patch(group.view, phase, counts=phases, report=report, decision=decision, now=now)
 
 
 def unschedulable_patch(pod: MemberPod, message: str, now: datetime) -> JSON | None:

@@ -25,6 +25,13 @@ _NOT_INHERITED: Final = frozenset({"kubectl.kubernetes.io/last-applied-configura
 _NATIVE: Final = ("cpu", "memory", "ephemeral-storage")
 _UNSCHEDULABLE: Final = "Unschedulable"
 _SCHEDULED: Final = "Scheduled"
+STARTED: Final = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.UNKNOWN, PodGroupPhase.COMPLETED})
+"""Phases of a gang that has run."""
+_REASONS: Final = {
+    "waiting-for-members": PodGroupReason.NOT_ENOUGH_TASKS,
+    "scheduling-gated": PodGroupReason.NOT_ENOUGH_TASKS,
+}
+"""Reasons of the scheduler's reports in Volcano's words; the others are about room."""
 _FOLLOWS_JOB: Final = frozenset({"minMember", "minTaskMember", "minResources", "priorityClassName"})
 
 
@@ -209,15 +216,13 @@ def _conditions(
     now: datetime,
 ) -> list[JSON]:
     if phase in (PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED):
-        types = {c.get("type") for c in old}
-        if types == {_SCHEDULED} and before is not PodGroupPhase.INQUEUE:
+        if any(c.get("type") == _SCHEDULED for c in old) and before in STARTED:
             return old
         return [_condition(_SCHEDULED, PodGroupReason.TASKS_READY, "", decision, now)]
     if report is None:
         return old
-    why = _condition(
-        _UNSCHEDULABLE, PodGroupReason.NOT_ENOUGH_RESOURCES, report.reason.message, decision, report.at
-    )
+    reason = _REASONS.get(report.reason.code, PodGroupReason.NOT_ENOUGH_RESOURCES)
+    why = _condition(_UNSCHEDULABLE, reason, report.reason.message, decision, report.at)
     if any(c.get("type") == _UNSCHEDULABLE and c.get("message") == why["message"] for c in old):
         return old
     return [*(c for c in old if c.get("type") != _UNSCHEDULABLE), why]
