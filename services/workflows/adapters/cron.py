@@ -36,6 +36,7 @@ class CronController:
         raw = hands.views.get(r.CRONJOBS, name)
         if raw is None:
             hands.told.forget(key)
+            hands.told.forget(f"{key} troubles")
             return
         try:
             cron = CronJob.model_validate(raw)
@@ -44,22 +45,28 @@ class CronController:
             return
         plan = decide(cron, hands.views.jobs_of(cron.metadata.uid), hands.clock.now())
         hands.tell(raw, hands.told.fresh(key, plan.notes))
-        await self._carry_out(cron, raw, plan)
+        troubles = await self._carry_out(cron, raw, plan)
+        hands.tell(raw, hands.told.fresh(f"{key} troubles", troubles))
         if plan.again_at is not None:
             wait = (plan.again_at - hands.clock.now()).total_seconds()
             hands.add_after(key, min(wait, _LONGEST_WAIT))
+        if troubles:
+            raise Refused(troubles[0].message)
 
-    async def _carry_out(self, cron: CronJob, raw: JSON, plan: Plan) -> None:
-        for job in plan.deletes:
-            await self._delete(raw, job)
+    async def _carry_out(self, cron: CronJob, raw: JSON, plan: Plan) -> list[Note]:
+        """Delete, start, and write the status; return what the API server refused."""
+        troubles = [trouble for job in plan.deletes if (trouble := await self._delete(raw, job))]
+        replacing = [trouble for job in plan.replaces if (trouble := await self._delete(raw, job))]
         status, failure = plan.status, None
-        if plan.start is not None:
+        if plan.start is not None and not replacing:
             try:
                 made = await self._start(cron, raw, plan.start)
+            except Refused as error:
+                troubles.append(_refusal(plan.start, error))
             except PumiceError as error:
                 failure = error
             else:
-                status = status if made is None else started(status, plan.start, made)
+                status = status if made is None else started(plan, plan.start, made)
         if patch := difference(raw.get("status"), status):
             meta = cron.metadata
             await self._hands.api.patch(
@@ -67,6 +74,7 @@ class CronController:
             )
         if failure is not None:
             raise failure
+        return [*replacing, *troubles]
 
     async def _start(self, cron: CronJob, raw: JSON, start: Start) -> JobView | None:
         """Make a job, or find the one that was made before; None: the name is another's."""
@@ -80,27 +88,28 @@ class CronController:
             text = f"Job {start.name} exists but is not owned by this CronJob"
             hands.tell(raw, [Note(CronReason.FOREIGN_JOB, text, warning=True)])
             return None
-        except Refused as error:
-            ends = _NAMESPACE_ENDS in str(error)
-            reason = CronReason.NAMESPACE_TERMINATING if ends else CronReason.FAILED_CREATE
-            hands.tell(raw, [Note(reason, f"Failed to create job {start.name}: {error}", warning=True)])
-            raise
         self._starts.inc()
         text = f"Created job {job.name} for CronJob {namespace}/{cron.metadata.name}"
         hands.tell(raw, [Note(CronReason.SUCCESSFUL_CREATE, text)])
         return job
 
-    async def _delete(self, raw: JSON, job: JobView) -> None:
+    async def _delete(self, raw: JSON, job: JobView) -> Note | None:
+        """Delete a job; return why the API server refused to."""
         hands = self._hands
         obj = hands.views.store(r.JOBS).get((job.namespace, job.name))
         if obj is None or obj["metadata"].get("uid") != job.uid:
-            return
+            return None
         try:
             await hands.api.delete(r.JOBS, obj)
         except Conflict:
-            return  # another job has its name by now
+            return None  # another job has its name by now
         except Refused as error:
-            text = f'Error deleting job "{job.name}": {error}'
-            hands.tell(raw, [Note(CronReason.FAILED_DELETE, text, warning=True)])
-            raise
+            return Note(CronReason.FAILED_DELETE, f'Error deleting job "{job.name}": {error}', warning=True)
         hands.tell(raw, [Note(CronReason.SUCCESSFUL_DELETE, f'Deleted job "{job.name}"')])
+        return None
+
+
+def _refusal(start: Start, error: Refused) -> Note:
+    ends = _NAMESPACE_ENDS in str(error)
+    reason = CronReason.NAMESPACE_TERMINATING if ends else CronReason.FAILED_CREATE
+    return Note(reason, f"Failed to create job {start.name}: {error}", warning=True)

@@ -49,11 +49,14 @@ class CronReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do: first the deletions, then the creation, then the status."""
+    """What to do: first the deletions, then (when those for it succeeded) the start, then the status."""
 
     status: JSON
     """The status without the start."""
     deletes: tuple[JobView, ...] = ()
+    """Jobs that the history does not keep."""
+    replaces: tuple[JobView, ...] = ()
+    """Jobs that must go before the start."""
     start: Start | None = None
     notes: tuple[Note, ...] = ()
     again_at: datetime | None = None
@@ -83,32 +86,34 @@ def decide(cron: CronJob, jobs: Sequence[JobView], now: datetime) -> Plan:
         return Plan(status)
     schedule = None if cron.spec.suspend else _schedule(cron, notes)
     if schedule is None:
-        return Plan(status, deletes, None, tuple(notes))
+        return Plan(status, deletes, notes=tuple(notes))
     since = parse_time(cron.status.last_schedule_time or cron.metadata.creation_timestamp or "")
     last = schedule.last(since, now)
     again_at = schedule.next(last or since)
     due = None if last is None else _in_time(cron, schedule, since, last, now, notes)
     if due is None:
-        return Plan(status, deletes, None, tuple(notes), again_at)
+        return Plan(status, deletes, notes=tuple(notes), again_at=again_at)
     name = job_name(cron.metadata.name, due)
     if any(job.name == name for job in jobs):
         status["lastScheduleTime"] = format_time(due)
-        return Plan(status, deletes, None, tuple(notes), again_at)
+        return Plan(status, deletes, notes=tuple(notes), again_at=again_at)
     if active and cron.spec.concurrency_policy == ConcurrencyPolicy.FORBID:
         text = "Skipping job creation because another job is already running"
         notes.append(Note(CronReason.FORBID_CONCURRENT, f"{text} (due {format_time(due)})", warning=True))
-        return Plan(status, deletes, None, tuple(notes), again_at)
+        return Plan(status, deletes, notes=tuple(notes), again_at=again_at)
+    replaces: tuple[JobView, ...] = ()
     if active and cron.spec.concurrency_policy == ConcurrencyPolicy.REPLACE:
         notes.append(Note(CronReason.REPLACE_CONCURRENT, "Replacing active job for CronJob", warning=True))
-        deletes = (*deletes, *(job for job in active if not job.deleting))
-        status["active"] = []
-    return Plan(status, deletes, Start(_job(cron, name, due), due), tuple(notes), again_at)
+        replaces = tuple(job for job in active if not job.deleting)
+    start = Start(_job(cron, name, due), due)
+    return Plan(status, deletes, replaces, start, tuple(notes), again_at)
 
 
-def started(status: JSON, start: Start, job: JobView) -> JSON:
+def started(plan: Plan, start: Start, job: JobView) -> JSON:
     """Return the status after a start."""
-    active = [*status.get("active", ()), _reference(job)]
-    return {**status, "active": active, "lastScheduleTime": format_time(start.due)}
+    gone = {one.uid for one in plan.replaces}
+    active = [one for one in plan.status.get("active", ()) if one["uid"] not in gone]
+    return {**plan.status, "active": [*active, _reference(job)], "lastScheduleTime": format_time(start.due)}
 
 
 def job_name(cron: str, due: datetime) -> str:

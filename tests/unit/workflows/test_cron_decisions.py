@@ -162,7 +162,7 @@ def test_no_start_is_made_twice_and_each_is_later_than_the_one_before(schedule, 
         )
         body = CronJob.model_validate({**body.dump(), "status": status})
         plan = decide(body, jobs, now)
-        jobs = [one for one in jobs if one not in plan.deletes]
+        jobs = [one for one in jobs if one not in (*plan.deletes, *plan.replaces)]
         status = plan.status
         if plan.start is not None:
             raw = plan.start.job
@@ -171,7 +171,7 @@ def test_no_start_is_made_twice_and_each_is_later_than_the_one_before(schedule, 
                 "metadata": {**raw["metadata"], "uid": f"{len(dues)}", "creationTimestamp": format_time(now)},
             }
             jobs.append(read_job(raw))
-            status = started(status, plan.start, jobs[-1])
+            status = started(plan, plan.start, jobs[-1])
             dues.append(plan.start.due)
         again = decide(CronJob.model_validate({**body.dump(), "status": status}), jobs, now)
         assert again.start is None

@@ -283,6 +283,46 @@ async def test_a_refused_start_is_said_and_tried_again(world, answer, reason):
     assert len(w.jobs()) == 1
 
 
+async def test_an_old_job_that_may_not_be_deleted_does_not_keep_the_next_from_starting(world):
+    w = await running(world)
+
+    async def refuse(verb, resource, _name):
+        if verb == "delete" and resource is r.JOBS:
+            raise Refused("no")
+
+    w.cluster.before = refuse
+    cron(w, successfulJobsHistoryLimit=0)
+    for _ in range(3):
+        await w.pass_time(MINUTE)
+        await w.until(lambda: active(w))
+        w.phase(active(w)[0], "Completed")
+    await w.pass_time(50)
+    assert len(w.jobs()) == 3
+    assert len(w.events("FailedDelete")) <= 3
+
+
+async def test_a_running_job_that_may_not_be_deleted_keeps_its_replacement_from_starting(world):
+    w = await running(world)
+
+    async def refuse(verb, resource, _name):
+        if verb == "delete" and resource is r.JOBS:
+            raise Refused("no")
+
+    w.cluster.before = refuse
+    cron(w, concurrencyPolicy="Replace")
+    await w.pass_time(2 * MINUTE + 30)
+    [job] = w.jobs()
+    assert active(w) == [job]
+    assert len(w.events("FailedDelete")) == 1
+    w.cluster.before = _allow
+    await w.until(lambda: w.jobs() != [job], seconds=40)
+    assert active(w) == w.jobs()
+
+
+async def _allow(_verb, _resource, _name):
+    return None
+
+
 async def test_a_job_that_somebody_deletes_leaves_the_active_ones(world):
     w = await running(world)
     cron(w, schedule="0 * * * *")
