@@ -10,7 +10,7 @@ from services.installer.core.volcano import Volcano, find
 from shared.api import resources as r
 from shared.api.base import JSON
 from shared.clock import Clock
-from shared.errors import AlreadyExists, NotFound, StartupError
+from shared.errors import NotFound, StartupError
 from shared.kube.port import Cluster, Patch, Resource
 
 Say = Callable[[str], None]
@@ -41,6 +41,8 @@ async def install(cluster: Cluster, wanted: Installation, *, take_over: bool, cl
     refuses (Refused).
     """
     await _settle_volcano(cluster, take_over=take_over, say=say)
+    if not wanted.webhooks:
+        await _take_out(cluster, _WEBHOOKS)
     for crd in wanted.crds:
         await _apply(cluster, crd)
     await _until_served(cluster, [crd["metadata"]["name"] for crd in wanted.crds], clock)
@@ -59,9 +61,7 @@ async def install(cluster: Cluster, wanted: Installation, *, take_over: bool, cl
 
 async def uninstall(cluster: Cluster, *, with_crds: bool, say: Say) -> None:
     """Take out what install put there, except definitions, queues and namespace, unless told otherwise."""
-    for resource in _REMOVED:
-        for one in (await cluster.list(resource, labels=_OURS)).items:
-            await _delete(cluster, resource, one)
+    await _take_out(cluster, _REMOVED)
     say("took out webhooks, roles and service accounts")
     crds = (await cluster.list(r.CRDS, labels=_OURS)).items
     left = [f"{count} {name}" for name, count in await _objects_of(cluster, crds)]
@@ -74,6 +74,12 @@ async def uninstall(cluster: Cluster, *, with_crds: bool, say: Say) -> None:
     for namespace in (await cluster.list(r.NAMESPACES, labels=_OURS)).items:
         name = namespace["metadata"]["name"]
         say(f"left: namespace {name} (kubectl delete namespace {name})")
+
+
+async def _take_out(cluster: Cluster, kinds: Iterable[Resource]) -> None:
+    for resource in kinds:
+        for one in (await cluster.list(resource, labels=_OURS)).items:
+            await _delete(cluster, resource, one)
 
 
 async def _settle_volcano(cluster: Cluster, *, take_over: bool, say: Say) -> None:
@@ -105,11 +111,14 @@ async def _apply(cluster: Cluster, obj: JSON) -> None:
 
 
 async def _make(cluster: Cluster, queue: JSON) -> None:
-    """Create a queue unless there is one: its settings are its owner's."""
+    """Create a queue unless there is one: its settings are its owner's.
+
+    It is looked for first: a webhook of an earlier installation, with nobody behind it, stops every creation.
+    """
     try:
+        await cluster.get(r.QUEUES, None, queue["metadata"]["name"])
+    except NotFound:
         await cluster.create(r.QUEUES, None, queue)
-    except AlreadyExists:
-        return
 
 
 async def _until_served(cluster: Cluster, names: Iterable[str], clock: Clock) -> None:

@@ -82,6 +82,7 @@ async def test_install_and_uninstall_can_be_run_again_and_say_what_they_do(plane
     assert not {name for name in await names(cluster, SERVICEACCOUNTS) if name.startswith("pumice")}
     await pumice(plane, "uninstall")
 
+    await pumice(plane, "install")
     await pumice(plane, "install", "--no-webhooks")
     assert await names(cluster, MUTATING_WEBHOOKS) == set()
     said = await pumice(plane, "uninstall", "--crds")
