@@ -26,6 +26,7 @@ from tests.fixtures.kube import install_crds, kubelets_of, until, until_gone
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 STATEFULSETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
+DAEMONSETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
 BATCH_JOBS = Resource("batch", "v1", "jobs", "Job")
 GPU = "nvidia.com/gpu"
 
@@ -143,6 +144,22 @@ async def test_a_workload_with_our_scheduler_name_runs_scales_down_and_up(kube, 
         await kube.patch(kind, namespace, "web", {"spec": {"replicas": 2}})
         await running(kube, namespace, 2)
         assert len(await groups(kube, namespace)) == 1
+
+
+async def test_the_pods_of_a_daemon_set_go_to_the_nodes_that_they_are_made_for(kube, namespace):
+    async with platform(kube, "each=3x4"):
+        labels = {"app": "agent"}
+        body = {
+            "apiVersion": "apps/v1",
+            "kind": "DaemonSet",
+            "metadata": {"name": "agent"},
+            "spec": {"selector": {"matchLabels": labels}, "template": template(labels, 1)},
+        }
+        await kube.create(DAEMONSETS, namespace, body)
+        pods = await running(kube, namespace, 3)
+        assert {pod["spec"]["nodeName"] for pod in pods} == {"each-0", "each-1", "each-2"}
+        assert len(await groups(kube, namespace)) == 1
+        await kube.delete(DAEMONSETS, namespace, "agent")  # or it would want pods on the nodes of other tests
 
 
 async def test_a_deployment_that_needs_all_its_pods_waits_for_a_node_and_says_so(kube, namespace):
