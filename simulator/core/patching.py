@@ -9,6 +9,7 @@ import orjson
 import yaml
 
 from simulator.core import apply, declared, merge, strategic
+from simulator.core.decoding import decode, place
 from simulator.core.entries import Entry
 from simulator.core.errors import (
     StatusError,
@@ -23,7 +24,7 @@ from simulator.core.errors import (
 )
 from simulator.core.kinds import Kind
 from simulator.core.world import Call, Steps, World
-from simulator.core.write import create, decode, place, replace
+from simulator.core.write import create, replace
 
 JSON = dict[str, Any]
 

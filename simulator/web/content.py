@@ -6,6 +6,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 import yaml
+from aiohttp import web
 
 from simulator.builtin import TYPES
 from simulator.core.errors import bad_request, not_acceptable, unsupported_media_type
@@ -25,14 +26,19 @@ class Form(NamedTuple):
     view: Literal["object", "table", "metadata"] = "object"
 
 
-def read_body(media: str, body: bytes, kind: str = "") -> Any:
+def media(request: web.BaseRequest) -> str:
+    """Return the content type that a request gives, or ''."""
+    return request.content_type if "Content-Type" in request.headers else ""
+
+
+def read_body(media_type: str, body: bytes, kind: str = "") -> Any:
     """Parse a request's body; ``kind`` is the one that is expected. Raises StatusError 400 or 415."""
     try:
-        if media in ("application/json", "", "application/octet-stream"):
+        if media_type in ("application/json", "", "application/octet-stream"):
             return orjson.loads(body)
-        if media == protobuf.MEDIA:
+        if media_type == protobuf.MEDIA:
             return protobuf.read(TYPES.structs, body)
-        if media in _YAML:
+        if media_type in _YAML:
             return yaml.load(body, Loader=_LOADER)  # noqa: S506 - a safe loader
     except orjson.JSONDecodeError as error:
         words = f"{error}" if body else "unexpected end of JSON input (<empty>)"

@@ -17,18 +17,16 @@ from simulator.core.entries import Entry
 from simulator.core.errors import (
     StatusError,
     bad_request,
-    invalid_options,
     method_not_allowed,
     no_resource,
     not_found,
     not_supported,
-    unsupported,
 )
 from simulator.core.kinds import Kind
 from simulator.core.patching import patch
 from simulator.core.world import Call, World
 from simulator.core.write import create, update
-from simulator.web import content, discovery
+from simulator.web import content, discovery, options
 from simulator.web.answers import json_answer, no_page, warning_headers
 from simulator.web.documents import Documents
 from simulator.web.logs import pod_log
@@ -38,8 +36,6 @@ from simulator.web.webhooks import Webhooks
 
 JSON = dict[str, Any]
 
-_TRUE: Final = ("true", "1", "")
-_OPTIONS: Final = "DeleteOptions"
 _SUBRESOURCE_METHODS: Final = ("GET", "PUT", "PATCH")
 _WORDS: Final = {"POST": "create", "DELETE": "delete", "PUT": "update", "PATCH": "patch", "GET": "get"}
 MAX_BODY: Final = 3 * 1024 * 1024
@@ -164,24 +160,11 @@ class Handler:
     # Writes
 
     def _call(self, request: web.BaseRequest) -> Call:
-        query = request.query
-        dry_run = query.getall("dryRun", [])
-        options = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}.get(
-            request.method, "DeleteOptions"
-        )
-        if any(word != "All" for word in dry_run):
-            raise invalid_options(options, unsupported("dryRun", list(dry_run), ("All",)))
-        validation = query.get("fieldValidation") or "Warn"
-        if validation not in ("Ignore", "Warn", "Strict"):
-            raise invalid_options(
-                options, unsupported("fieldValidation", validation, ("", "Ignore", "Strict", "Warn"))
-            )
-        manager = query.get("fieldManager") or request.headers.get("User-Agent", "unknown").split("/")[0]
-        return Call(self.clock.now(), self._ids, manager, bool(dry_run), validation)
+        return options.call(request, self.clock.now(), self._ids)
 
     async def _body(self, request: web.BaseRequest, kind: str = "") -> Any:
         raw = await request.read()
-        return content.read_body(_media(request), raw, kind)
+        return content.read_body(content.media(request), raw, kind)
 
     async def _create(self, request: web.BaseRequest, target: Target) -> web.Response:
         kind = target.kind
@@ -223,29 +206,12 @@ class Handler:
         self._settle()
         return self._object(request, target.kind, entry, 201 if fresh else 200, call)
 
-    async def _options(self, request: web.BaseRequest) -> JSON:
-        raw = await request.read()
-        body = content.read_body(_media(request), raw) if raw else None
-        options: JSON = dict(body) if isinstance(body, dict) else {}
-        if options.get("kind", _OPTIONS) != _OPTIONS:
-            kind, version = options["kind"], options.get("apiVersion", "")
-            where = 'in scheme "pkg/runtime/scheme.go:111"'  # part of the API's words
-            raise bad_request(f'no kind "{kind}" is registered for version "{version}" {where}')
-        query = request.query
-        if "gracePeriodSeconds" in query and "gracePeriodSeconds" not in options:
-            options["gracePeriodSeconds"] = _integer(query["gracePeriodSeconds"])
-        if "propagationPolicy" in query and "propagationPolicy" not in options:
-            options["propagationPolicy"] = query["propagationPolicy"]
-        if "orphanDependents" in query:
-            options["orphanDependents"] = query["orphanDependents"] in _TRUE
-        return options
-
     async def _delete(self, request: web.BaseRequest, target: Target) -> web.Response:
-        options = await self._options(request)
+        wanted = await options.of_deletion(request)
         call = self._call(request)
-        call.dry_run = call.dry_run or bool(options.get("dryRun"))
+        call.dry_run = call.dry_run or bool(wanted.get("dryRun"))
         result = await self.hooks.run(
-            delete(self.world, target.kind, target.namespace or "", target.name, options, call)
+            delete(self.world, target.kind, target.namespace or "", target.name, wanted, call)
         )
         self._settle()
         if isinstance(result, Entry):
@@ -254,7 +220,7 @@ class Handler:
 
     async def _delete_collection(self, request: web.BaseRequest, target: Target) -> web.Response:
         kind = target.kind
-        options = await self._options(request)
+        wanted = await options.of_deletion(request)
         call = self._call(request)
         chosen = read.selection(kind, request.query)
         namespace = target.namespace if kind.namespaced else None
@@ -263,7 +229,7 @@ class Handler:
         result = read.list_(self.world, kind, namespace, chosen, read.ListOptions())
         for entry in result.entries:
             try:
-                await self.hooks.run(delete(self.world, kind, entry.namespace, entry.name, options, call))
+                await self.hooks.run(delete(self.world, kind, entry.namespace, entry.name, wanted, call))
             except StatusError as error:
                 if error.code != 404:
                     raise
@@ -318,14 +284,3 @@ class Handler:
 
     def _seconds(self) -> float:
         return self.clock.now().timestamp()
-
-
-def _integer(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
-
-
-def _media(request: web.BaseRequest) -> str:
-    return request.content_type if "Content-Type" in request.headers else ""
