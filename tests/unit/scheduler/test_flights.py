@@ -55,6 +55,11 @@ def free(model: Model) -> int:
     return int(model.nodes.allocatable[column, slot] - model.nodes.used[column, slot])
 
 
+def releasing(model: Model) -> int:
+    """GPUs on n1 of pods that are being deleted."""
+    return int(model.nodes.releasing[model.resources.column("nvidia.com/gpu"), model.nodes.slots["n1"]])
+
+
 def result(
     decision: str, outcome: str, *, failed: tuple[int, ...] = (), later: float = 0
 ) -> c.DecisionApplied:
@@ -171,6 +176,27 @@ def test_a_pod_of_the_former_generation_does_not_land_the_new_one() -> None:
     for number in range(4):
         model.remove_pod("ns", f"train-worker-{number}")
     assert free(model) == 4
+
+
+def test_a_pod_of_the_former_generation_that_is_seen_late_counts_beside_what_is_in_flight() -> None:
+    model = world()
+    model.apply_podgroup(group(GANG.model_copy(update={"generation": 1})))
+    assert len(decide(model, START).decisions) == 1
+    model.apply_pod(pod(0))
+    assert free(model) == 3
+    model.remove_pod("ns", "train-worker-0")
+    assert free(model) == 4
+
+
+def test_a_pod_that_is_seen_first_when_it_is_being_deleted_counts_as_releasing_until_it_is_gone() -> None:
+    model = world()
+    decide(model, START)
+    model.apply_pod(pod(0).model_copy(update={"releasing": True}))
+    assert releasing(model) == 1
+    assert free(model) == 4
+    model.remove_pod("ns", "train-worker-0")
+    assert releasing(model) == 0
+    assert free(model) == 5
 
 
 def test_a_gang_that_was_refused_and_has_no_podgroup_is_forgotten() -> None:
