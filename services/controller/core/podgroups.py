@@ -216,7 +216,7 @@ def _conditions(
     now: datetime,
 ) -> list[JSON]:
     if phase in (PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED):
-        if any(c.get("type") == _SCHEDULED for c in old) and before in STARTED:
+        if {c.get("type") for c in old} == {_SCHEDULED} and before in STARTED:
             return old
         return [_condition(_SCHEDULED, PodGroupReason.TASKS_READY, "", decision, now)]
     if report is None:
