@@ -8,36 +8,31 @@ creates or replaces one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final
 
+from services.controller.adapters.adopting import Adopter
 from services.controller.adapters.hands import Hands, together
 from services.controller.adapters.plain import PlainGangs
+from services.controller.adapters.pod_marks import PodMarks
 from services.controller.adapters.views import job_key
-from services.controller.core.adoption import changed_spec, make_podgroup, owner_of
-from services.controller.core.members import PREFIX, MemberPod, group_of, own_group
+from services.controller.core.members import MemberPod, group_of
 from services.controller.core.model import JSON
 from services.controller.core.plainapply import part_held
 from services.controller.core.plaingangs import PlainGroup, ready_to_decide
-from services.controller.core.plainstatus import plain_phase, plain_status_patch, unschedulable_patch
+from services.controller.core.plainstatus import plain_phase, plain_status_patch
 from services.controller.core.podview import owner_job
 from shared.api import names
 from shared.api import resources as r
 from shared.api.scheduling import PodGroupPhase
-from shared.errors import AlreadyExists, Conflict, NotFound, Refused
 from shared.events.contracts import GangReport
 from shared.keyed import KeyedQueue
-from shared.kube.port import Patch, Resource
+from shared.kube.port import Resource
 
 _MANY: Final = 100
 _SECONDS_A_MEMBER: Final = 0.0002
 """How long a group of many pods rests between two looks, for each pod; a look costs a tenth of that."""
-_SPEC_PAUSE: Final = 5.0
-"""Least time, in seconds, between two looks at an owner because its group got new pods."""
-_AT_ONCE: Final = 8
-"""Pods of a group that are written on at the same time: bindings must not wait behind them."""
 
 
 @dataclass(slots=True)
@@ -54,7 +49,6 @@ class _Memory:
     status_due: float | None = None
     empty_since: float | None = None
     partial_since: float | None = None
-    owner_read: float = float("-inf")
 
 
 class GroupController:
@@ -67,13 +61,11 @@ class GroupController:
         self._queue = KeyedQueue(
             self._handle, clock=hands.clock, workers=hands.settings.workers, on_retry=self._retried
         )
-        self._telling = KeyedQueue(self._tell_pods, clock=hands.clock, workers=2, on_retry=self._retried)
+        self._adopter = Adopter(hands)
+        self._marks = PodMarks(hands, gangs, self._adopter, report_of=self._report_of, on_retry=self._retried)
         self._memories: dict[str, _Memory] = {}
-        self._made: dict[str, float] = {}
-        """When we made a group that is not seen yet."""
         self._blocked: dict[str, set[str]] = {}
         """Groups without pods, by the queue that is not open for them."""
-        self._refused: set[str] = set()
 
     # ------------------------------------------------------------------ what happens
 
@@ -123,7 +115,7 @@ class GroupController:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._queue.run())
-            group.create_task(self._telling.run())
+            group.create_task(self._marks.run())
 
     # ------------------------------------------------------------------ one group
 
@@ -139,10 +131,10 @@ class GroupController:
             return
         pods = views.group_pods(namespace, name)
         if raw is None:
-            self._forget(key)
-            await self._adopt(key, pods)
+            self._forget(key, pods)
+            await self._adopter.adopt(key, pods)
             return
-        memory = self._memory(key, raw)
+        memory = self._memory(key, raw["metadata"]["uid"])
         rest = memory.looked + _SECONDS_A_MEMBER * len(pods) - now
         if len(pods) > _MANY and rest > 0:
             self._queue.add_after(key, rest)
@@ -153,8 +145,7 @@ class GroupController:
         group = self._gangs.group(namespace, name)
         if group is None or group.view.deleting:
             return
-        waiting = any(pod.waits for pod in pods)
-        if not waiting:
+        if not any(pod.waits for pod in pods):
             memory.report = memory.next_report = None
         if await self._take_back(key, group, pods, memory):
             return
@@ -162,63 +153,27 @@ class GroupController:
         self._show_report(key, group, memory)
         await self._write_status(key, group, pods, memory)
         await self._sweep(key, group, pods, memory)
-        if (waiting and memory.report is not None) or any(_is_new(pod) for pod in pods):
-            self._telling.add(key)
+        self._marks.look(key, pods)
 
-    def _memory(self, key: str, raw: JSON) -> _Memory:
-        uid = raw["metadata"]["uid"]
+    def _memory(self, key: str, uid: str) -> _Memory:
         memory = self._memories.get(key)
         if memory is None or memory.uid != uid:
             memory = self._memories[key] = _Memory(uid)
-            memory.owner_read = self._made.pop(key, float("-inf"))
         return memory
 
-    def _forget(self, key: str) -> None:
+    def _report_of(self, key: str) -> GangReport | None:
+        memory = self._memories.get(key)
+        return None if memory is None else memory.report
+
+    def _forget(self, key: str, pods: Sequence[MemberPod]) -> None:
         namespace, _, name = key.partition("/")
         self._gangs.refresh(namespace, name)
         self._memories.pop(key, None)
-        self._refused.discard(key)
+        if not pods:
+            self._adopter.forget(key)
         for keys in self._blocked.values():
             keys.discard(key)
         self._queue.forget(key)
-
-    async def _adopt(self, key: str, pods: Iterable[MemberPod]) -> None:
-        """Make the PodGroup of pods that have none; what an integration names it makes itself."""
-        namespace, _, name = key.partition("/")
-        founders = [pod for pod in pods if pod.living and own_group(pod.raw) == name]
-        if not founders:
-            return
-        pod = min(founders, key=lambda one: one.created)
-        owner = await self._owner(pod)
-        self._made[key] = self._hands.clock.monotonic()
-        try:
-            body = make_podgroup(pod.raw, owner, self._hands.clock.now())
-            await self._hands.api.create(r.PODGROUPS, namespace, body)
-        except AlreadyExists:
-            await self._hands.api.read(r.PODGROUPS, namespace, name)
-        except ValueError as error:
-            self._say_refused(key, pod, f"the pod cannot be read: {error}")
-        except Refused as error:
-            self._say_refused(key, pod, f"Failed to create PodGroup {name}: {error}")
-            raise
-        else:
-            self._refused.discard(key)
-
-    def _say_refused(self, key: str, pod: MemberPod, text: str) -> None:
-        if key not in self._refused:
-            self._refused.add(key)
-            self._hands.recorder.tell(pod.raw, "PodGroupError", text, warning=True)
-
-    async def _owner(self, pod: MemberPod) -> JSON | None:
-        """Read the owner whose annotations count, if it is there."""
-        found = owner_of(pod.raw)
-        if found is None:
-            return None
-        resource, name = found
-        try:
-            return await self._hands.api.read(resource, pod.raw["metadata"]["namespace"], name)
-        except (NotFound, Refused):  # gone meanwhile; or a role that does not allow it: as if it said nothing
-            return None
 
     async def _announce(self, group: PlainGroup, pods: Sequence[MemberPod], memory: _Memory) -> None:
         """Say once that the gang can be scheduled."""
@@ -277,7 +232,7 @@ class GroupController:
         self, key: str, group: PlainGroup, pods: Sequence[MemberPod], memory: _Memory
     ) -> None:
         """Write the status: at once when the phase is another, else a little later."""
-        may_enter = not self._is_ours(group) and self._is_open(key, group)
+        may_enter = not group.adopted and self._is_open(key, group)
         phase = plain_phase(group, pods, queue_open=may_enter)
         patch = plain_status_patch(
             group, phase, pods, report=memory.report, decision=memory.decision, now=self._hands.clock.now()
@@ -303,15 +258,9 @@ class GroupController:
             self._blocked.setdefault(group.queue, set()).add(key)
         return is_open
 
-    async def _renew(self, group: PlainGroup, pod: MemberPod) -> None:
-        patch = changed_spec(group.view.raw, pod.raw, await self._owner(pod))
-        if patch is not None:
-            body = {"metadata": {"uid": group.view.uid}, **patch}
-            await self._hands.api.patch(r.PODGROUPS, group.namespace, group.view.name, body)
-
     async def _sweep(self, key: str, group: PlainGroup, pods: Sequence[MemberPod], memory: _Memory) -> None:
         """Delete a group that we made and whose pods are all gone: an owner scaled to nothing."""
-        if pods or not self._is_ours(group):
+        if pods or not group.adopted:
             memory.empty_since = None
             return
         now = self._hands.clock.monotonic()
@@ -323,56 +272,10 @@ class GroupController:
             return
         await self._hands.api.delete(r.PODGROUPS, group.namespace, group.view.name, uid=group.view.uid)
 
-    def _is_ours(self, group: PlainGroup) -> bool:
-        """Whether it was made for pods that had none, here or by Volcano."""
-        return group.view.name.startswith(PREFIX)
-
-    async def _tell_pods(self, key: str) -> None:
-        """Write on pods which group they are of, and on waiting ones that no node takes them."""
-        namespace, _, name = key.partition("/")
-        group, memory = self._gangs.group(namespace, name), self._memories.get(key)
-        if group is None or memory is None:
-            return
-        pods = self._hands.views.group_pods(namespace, name)
-        new = [pod for pod in pods if _is_new(pod)]
-        now = self._hands.clock.monotonic()
-        if new and self._is_ours(group) and now >= memory.owner_read + _SPEC_PAUSE:
-            # With new pods their owner may say something new.
-            memory.owner_read = now
-            await self._renew(group, max(new, key=lambda pod: pod.created))
-        note = {"annotations": {names.GROUP_NAME: name}}
-        await self._write_some(
-            namespace, ((pod, {"metadata": {"uid": pod.view.uid, **note}}, None) for pod in new)
-        )
-        if memory.report is not None:
-            message, at = memory.report.reason.message, self._hands.clock.now()
-            patches = ((pod, unschedulable_patch(pod, message, at), "status") for pod in pods)
-            await self._write_some(namespace, ((pod, body, sub) for pod, body, sub in patches if body))
-
-    async def _write_some(
-        self, namespace: str, patches: Iterable[tuple[MemberPod, JSON, str | None]]
-    ) -> None:
-        left = iter(patches)
-        while some := list(islice(left, _AT_ONCE)):
-            await together(self._write(namespace, pod, body, subresource) for pod, body, subresource in some)
-
-    async def _write(self, namespace: str, pod: MemberPod, body: JSON, subresource: str | None) -> None:
-        try:
-            await self._hands.api.patch(
-                r.PODS, namespace, pod.view.name, body, kind=Patch.STRATEGIC, subresource=subresource
-            )
-        except (NotFound, Conflict):
-            return  # it is gone, or another one: that one is told by itself
-
     def _retried(self, key: str, error: Exception, failures: int) -> None:
         log = self._hands.telemetry.log
         level = log.warning if failures in (3, 30) else log.debug
         level("a podgroup is looked at again: %s", error, extra={"podgroup": key, "tries": failures})
-
-
-def _is_new(pod: MemberPod) -> bool:
-    """Whether it does not say yet which group it is of."""
-    return pod.living and not pod.annotated
 
 
 def lock_of(key: str) -> str:

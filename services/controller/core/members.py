@@ -66,6 +66,11 @@ class MemberPod:
         return bool((self.raw["metadata"].get("annotations") or {}).get(names.GROUP_NAME))
 
     @property
+    def is_new(self) -> bool:
+        """Whether it lives and does not say yet which PodGroup it is of."""
+        return self.living and not self.annotated
+
+    @property
     def made_again(self) -> bool:
         """Whether somebody makes another one when this one is taken away."""
         return controller_of(self.raw) is not None

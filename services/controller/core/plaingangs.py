@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from services.controller.core.gangs import DEFAULT_POOL
-from services.controller.core.members import MemberPod
+from services.controller.core.members import PREFIX, MemberPod
 from services.controller.core.model import JSON, GroupView, Priorities, read_group
 from shared.api import names
 from shared.api.scheduling import PodGroup
@@ -37,6 +37,11 @@ class PlainGroup:
     task_minimums: Mapping[str, int]
     priority_class: str
     annotations: Mapping[str, str]
+
+    @property
+    def adopted(self) -> bool:
+        """Whether it was made for pods that had none, here or by Volcano."""
+        return self.view.name.startswith(PREFIX)
 
     @property
     def strict_tasks(self) -> bool:
