@@ -119,7 +119,7 @@ def test_a_wrong_type_does_not_bring_false_consequences():
 
 def test_a_number_computed_from_a_wrong_one_is_not_reported_again():
     obj = spoiled((f"{TASK}/replicas", 2**31), ("spec/minAvailable", ...))
-    assert outcome(obj) == [("out-of-range", "spec.tasks[1].replicas")]
+    assert outcome(obj) == [("too-many-pods", "spec.tasks"), ("out-of-range", "spec.tasks[1].replicas")]
 
 
 @pytest.mark.parametrize(

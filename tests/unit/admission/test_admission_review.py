@@ -9,7 +9,7 @@ from typing import Any
 
 import jsonpatch
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.admission.core.patches import json_patch
@@ -118,6 +118,7 @@ values = st.recursive(
 )
 
 
+@settings(deadline=None)  # a busy machine is not a failure
 @given(
     st.dictionaries(st.text("ab~/", max_size=2), values), st.dictionaries(st.text("ab~/", max_size=2), values)
 )
@@ -126,6 +127,7 @@ def test_a_patch_turns_one_object_into_the_other(before, after):
     assert json.dumps(patched, sort_keys=True) == json.dumps(after, sort_keys=True)
 
 
+@settings(deadline=None)  # a busy machine is not a failure
 @given(st.dictionaries(st.text(max_size=2), values))
 def test_no_difference_is_no_patch(value):
     assert json_patch(value, copy.deepcopy(value)) == []
@@ -257,6 +259,7 @@ EVERYTHING = Rules(
 )
 
 
+@settings(deadline=None)  # a busy machine is not a failure
 @given(
     st.sampled_from(PATHS),
     st.dictionaries(fields, garbage, max_size=4),
