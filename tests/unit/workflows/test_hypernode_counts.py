@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.workflows.core.hypernodes import Topology, matches, status
+from services.workflows.core.hypernodes import Topology, status
+from services.workflows.core.membership import matches
 from shared.api.meta import LabelSelector
 from shared.api.topology import HyperNode
 
