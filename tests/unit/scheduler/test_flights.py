@@ -178,6 +178,25 @@ def test_a_pod_of_the_former_generation_does_not_land_the_new_one() -> None:
     assert free(model) == 4
 
 
+def test_what_is_in_flight_for_the_former_generation_is_not_of_the_new_one() -> None:
+    model = world()
+    decide(model, START)
+    model.apply_podgroup(group(GANG.model_copy(update={"generation": 1})))
+    (decision,) = decide(model, START).decisions
+    assert (decision.generation, len(decision.rows)) == (1, 4)
+    assert free(model) == 0
+
+
+def test_a_result_of_the_former_generation_does_not_hold_the_new_one_up() -> None:
+    model = world()
+    (former,) = decide(model, START).decisions
+    model.apply_podgroup(group(GANG.model_copy(update={"generation": 1})))
+    apply_result(model, result(former.number, "rolled-back"))
+    (decision,) = decide(model, START).decisions
+    assert decision.generation == 1
+    assert free(model) == 4
+
+
 def test_a_pod_of_the_former_generation_that_is_seen_late_counts_beside_what_is_in_flight() -> None:
     model = world()
     model.apply_podgroup(group(GANG.model_copy(update={"generation": 1})))

@@ -299,3 +299,15 @@ def test_a_pod_on_a_node_that_nobody_knows_may_come_and_go() -> None:
     assert model.index(shape).total == 16
     model.remove_pod("x", "p")
     assert model.index(shape).total == 16
+
+
+def test_a_changed_node_behind_the_row_waits_for_those_between_that_are_not_listed() -> None:
+    with short_row(1, 12):
+        model = Model()
+        nodes = [c.NodeState(name=f"n{number}", allocatable={"cpu": 4000}) for number in range(3)]
+        for node in nodes:
+            model.apply_node(node)
+        shape = c.Shape(requests={"cpu": 1000})
+        assert model.index(model.shapes.intern(shape)).total == 12
+        model.apply_node(nodes[2].model_copy(update={"labels": {"any": "label"}}))
+        assert placed_by(model, shape, 9) == ["n0"] * 4 + ["n1"] * 4 + ["n2"]
