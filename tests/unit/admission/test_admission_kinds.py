@@ -127,6 +127,14 @@ def test_what_a_pod_has_stays_beside_what_the_group_adds():
     }
 
 
+def test_a_pod_that_is_placed_already_gets_nothing_that_says_where_to_go():
+    assert mutated({"nodeName": "n1"}, "train", GPU) == {
+        "nodeName": "n1",
+        "schedulerName": "volcano",
+        "tolerations": [TOLERATION],
+    }
+
+
 def test_mutating_twice_is_mutating_once():
     once = mutated({}, "train", GPU, gate=True, **{"scheduling.volcano.sh/queue-allocation-gate": "true"})
     again = mutated(once, "train", GPU, gate=True, **{"scheduling.volcano.sh/queue-allocation-gate": "true"})
