@@ -70,7 +70,7 @@ def _up(port: int, folder: Path | None, nodes: list[str]) -> int:
         try:
             plane.start()
             if nodes:
-                stack.callback(_end, _start_kubelets(plane.kubeconfig, nodes))
+                _start_kubelets(plane.kubeconfig, nodes, stack)
             print(plane.kubeconfig, flush=True)
             print(f"kube: {plane.wait()} has ended; its log is in {plane.folder}", file=sys.stderr)
         except KeyboardInterrupt:
@@ -78,16 +78,17 @@ def _up(port: int, folder: Path | None, nodes: list[str]) -> int:
         return 1
 
 
-def _start_kubelets(kubeconfig: Path, nodes: list[str]) -> subprocess.Popen[bytes]:
+def _start_kubelets(kubeconfig: Path, nodes: list[str], stack: ExitStack) -> None:
+    """Start them and return when the nodes are ready; they end with the stack."""
     words = ["--kubeconfig", str(kubeconfig)]
     for line in nodes:
         words += ["--nodes", line]
-    return subprocess.Popen([sys.executable, "-m", "simulator.kubelet", *words], start_new_session=True)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    process.wait()
+    command = [sys.executable, "-m", "simulator.kubelet", *words]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    stack.callback(process.wait)
+    stack.callback(process.terminate)
+    if process.stdout is not None and not process.stdout.readline():
+        raise RuntimeError("the simulated nodes did not start")
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
