@@ -19,7 +19,7 @@ from pumice.errors import PumiceError, Rejected
 
 GROUP: Final = "pumice.commands"
 KNOWN: Final = {
-    "install": "Prepare a cluster: definitions, accounts, webhooks",
+    "install": "Prepare a cluster for Pumice",
     "uninstall": "Take out of a cluster what install put in",
     "up": "Start the whole platform in this process",
 }
