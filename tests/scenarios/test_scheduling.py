@@ -540,6 +540,19 @@ ORDER = [
         expect={"first": RUNNING, "third": RUNNING},
     ),
     Scenario(
+        "when the gang that held is deleted, an equal one that comes later holds only what is behind itself",
+        nodes=[node("n1", gpu=4)],
+        pods=[other("x", "n1", gpu=2)],
+        jobs=[
+            job("first", gang=4, gpu=1),
+            job("second", gang=1, gpu=1, at=1),
+            job("third", gang=4, gpu=1, at=2),
+            job("fourth", gang=1, gpu=1, at=3),
+        ],
+        then=[finishes("first")],
+        expect={"second": RUNNING, "third": waits("no-room"), "fourth": waits("behind", "ns/third")},
+    ),
+    Scenario(
         "the job that fits starts, though many before it do not",
         nodes=[node("n1", gpu=4, cpu=4)],
         jobs=[
@@ -675,6 +688,17 @@ QUEUES = [
             job("small", gang=1, gpu=1, queue="team-a", at=2),
         ],
         expect={"first": RUNNING, "large": waits("queue-capability"), "small": RUNNING},
+    ),
+    Scenario(
+        "a gang that could never fit holds quota once new nodes could hold it",
+        nodes=[node("n1", gpu=4)],
+        queues=[queue("team-a", gpu=6)],
+        jobs=[
+            job("first", gang=2, gpu=1, queue="team-a"),
+            job("large", gang=5, gpu=1, queue="team-a", at=1),
+        ],
+        then=[adds(node("n2", gpu=4)), submits(job("small", gang=1, gpu=1, queue="team-a", at=2))],
+        expect={"large": waits("queue-capability"), "small": waits("behind", "ns/large")},
     ),
     Scenario(
         "surplus stops at the capability",

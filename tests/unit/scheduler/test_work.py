@@ -116,6 +116,20 @@ def test_a_gang_that_does_not_fit_all_at_once_is_tried_when_a_node_is_used_that_
     assert looked_at(model, lambda: None) == (0, 0, 0)
 
 
+def test_what_surplus_makes_possible_is_decided_at_once() -> None:
+    model = cluster(0)
+    model.apply_node(node("n1", gpu=4, cpu=4.5))
+    model.apply_node(node("n2", cpu=6))
+    submit(model, job("train", task("a", 1, cpu=4), task("b", 2, gpu=1, cpu=1)))
+    submit(model, job("small", gang=1, replicas=2, cpu=1, on=["n2"], at=1))
+    first = decide(model, START)
+    assert [(one.name, len(one.rows)) for one in first.decisions] == [("small", 2)]
+    assert first.unfinished
+    second = decide(model, START)
+    assert [one.name for one in second.decisions] == ["train"]
+    assert not second.unfinished
+
+
 def test_gangs_over_their_quota_are_not_tried_while_it_stays_used() -> None:
     model = cluster(4)
     model.apply_queue(queue("team", gpu=4))
