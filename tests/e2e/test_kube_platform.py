@@ -22,7 +22,7 @@ from tests.fixtures.processes import ROOT, Process, eventually
 from tests.fixtures.services import PodWatch, ended
 from tools.kube import ControlPlane
 
-pytestmark = pytest.mark.kubectl
+pytestmark = [pytest.mark.kube, pytest.mark.kubectl]
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from simulator.server import Simulator
 from tests.fixtures.kube import install_crds, until
 
 
-@pytest.fixture(params=["simulator", "kubernetes"])
+@pytest.fixture(params=["simulator", pytest.param("kubernetes", marks=pytest.mark.kube)])
 async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[HttpCluster]:
     """A connection to a cluster that knows our kinds and has no nodes."""
     if request.param == "kubernetes":

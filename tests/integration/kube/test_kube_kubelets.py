@@ -20,6 +20,7 @@ from tests.fixtures.kube_services import kubectl_of
 from tests.fixtures.processes import Process
 from tools.kube import ControlPlane
 
+pytestmark = pytest.mark.kube
 PDBS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 
 
