@@ -24,12 +24,13 @@ class Adopter:
         self._hands = hands
         self._read: dict[str, float] = {}
         """When a group's owner was asked last (monotonic)."""
-        self._refused: set[str] = set()
+        self.refused: set[str] = set()
+        """Groups that the API server did not let be made, e.g. because their queue is not open."""
 
     def forget(self, key: str) -> None:
         """Drop what is remembered of a group that is gone."""
         self._read.pop(key, None)
-        self._refused.discard(key)
+        self.refused.discard(key)
 
     async def adopt(self, key: str, pods: Iterable[MemberPod]) -> None:
         """Make the PodGroup of pods that have none; what an integration names it makes itself.
@@ -52,6 +53,8 @@ class Adopter:
         except Refused as error:
             self._say_refused(key, pod, f"Failed to create PodGroup {name}: {error}")
             raise
+        else:
+            self.refused.discard(key)
 
     async def renew(self, key: str, group: PlainGroup, pod: MemberPod) -> None:
         """Look whether the owner of a new pod says something new, unless it was asked just before."""
@@ -75,6 +78,6 @@ class Adopter:
             return None
 
     def _say_refused(self, key: str, pod: MemberPod, text: str) -> None:
-        if key not in self._refused:
-            self._refused.add(key)
+        if key not in self.refused:
+            self.refused.add(key)
             self._hands.recorder.tell(pod.raw, "PodGroupError", text, warning=True)

@@ -80,7 +80,7 @@ class GroupController:
             self._group_changed(old, new)
         elif resource is r.QUEUES:
             name = ((new or old) or {})["metadata"]["name"]
-            for key in self._blocked.pop(name, ()):
+            for key in (*self._blocked.pop(name, ()), *self._adopter.refused):
                 self._queue.add(key)
         elif resource is r.PRIORITYCLASSES:
             for key in self._memories:

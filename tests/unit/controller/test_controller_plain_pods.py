@@ -502,3 +502,25 @@ async def test_pods_of_one_group_that_ask_for_different_amounts_each_get_their_o
         await w.all_bound("driver", "exec-0", "exec-1")
         assert w.nodes_of("driver") == ["small"]
         assert set(w.nodes_of("exec-0", "exec-1")) == {"large", "other"}
+
+
+async def test_a_group_that_a_webhook_refuses_for_a_closed_queue_is_made_when_the_queue_opens(plain):
+    async with plain() as w:
+        w.node("n1")
+        state = {"open": False}
+
+        async def before(verb, resource, name):
+            if verb == "create" and resource is r.PODGROUPS and not state["open"]:
+                raise Refused("queue default is closed", status=403)
+
+        w.cluster.before = before
+        w.put(plain_pod("late"))
+        await asyncio.sleep(100)  # by now it is tried every half a minute
+        told = [one for one in w.cluster.all(r.EVENTS) if one["reason"] == "PodGroupError"]
+        assert [one["involvedObject"]["name"] for one in told] == ["late"]
+        state["open"] = True
+        w.cluster.set_status(r.QUEUES, w.cluster.one(r.QUEUES, "default"), {"state": "Closed"})
+        w.cluster.set_status(r.QUEUES, w.cluster.one(r.QUEUES, "default"), {"state": "Open"})
+        before_opening = w.one.clock.monotonic()
+        await w.all_bound("late")
+        assert w.one.clock.monotonic() - before_opening < 2
