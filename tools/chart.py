@@ -37,6 +37,7 @@ def _webhooks() -> str:
     made = webhook_configurations(
         ByService(_NAMESPACE, ADMISSION),
         exempt_namespaces=("kube-system", _NAMESPACE),
+        trusted_users=(rbac.user_of("controller", _NAMESPACE),),
         labels={_LABELS: "admission"},
     )
     inject = (

@@ -90,5 +90,6 @@ def _webhooks(wish: Wish) -> list[JSON]:
         server,
         ca_bundle=wish.webhook_ca,
         exempt_namespaces=("kube-system", wish.namespace),
+        trusted_users=(rbac.user_of("controller", wish.namespace),),
         labels=LABELS,
     )

@@ -105,7 +105,7 @@ _WORKFLOWS: Final = (
 def _admission(configuration: str, secret: str) -> tuple[tuple[Grant, ...], tuple[Grant, ...]]:
     hooks = (r.MUTATING_WEBHOOKS, r.VALIDATING_WEBHOOKS)
     cluster = (
-        Grant((r.QUEUES, r.NAMESPACES, r.JOBTEMPLATES, r.PODGROUPS), _READ, "what the rules ask about"),
+        Grant((r.QUEUES, r.NAMESPACES), _READ, "what the rules ask about"),
         Grant(hooks, (*_READ, "update"), "keeping caBundle right", names=(configuration,)),
     )
     own = (
@@ -113,6 +113,11 @@ def _admission(configuration: str, secret: str) -> tuple[tuple[Grant, ...], tupl
         Grant((r.SECRETS,), (*_READ, "update"), "the webhooks' certificate", names=(secret,)),
     )
     return cluster, own
+
+
+def user_of(service: str, namespace: str) -> str:
+    """Return a service's name as the API server says it."""
+    return f"system:serviceaccount:{namespace}:pumice-{service}"
 
 
 def manifests(account: Account, namespace: str, labels: dict[str, str]) -> list[JSON]:
