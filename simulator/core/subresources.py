@@ -98,7 +98,9 @@ def evict(world: World, kind: Kind, namespace: str, name: str, body: Any, call: 
     current = get(world, kind, namespace, name)
     uid = (options.get("preconditions") or {}).get("uid")
     if not call.dry_run and uid in (None, current.obj["metadata"]["uid"]):
-        world.save(kind, _disrupted(current.obj, call), current.creator)
+        told = _disrupted(current.obj, call)
+        if told is not current.obj:
+            world.save(kind, told, current.creator)
     yield from delete(world, kind, namespace, name, options, call)
     return success(code=201)
 
@@ -113,7 +115,10 @@ def _disrupted(pod: JSON, call: Call) -> JSON:
         "reason": "EvictionByEvictionAPI",
         "message": "Eviction API: evicting",
     }
-    others = [c for c in pod["status"].get("conditions") or () if c["type"] != condition["type"]]
+    held = pod["status"].get("conditions") or ()
+    if any(one | {"lastTransitionTime": call.stamp} == condition for one in held):
+        return pod
+    others = [one for one in held if one["type"] != condition["type"]]
     return pod | {"status": pod["status"] | {"conditions": [*others, condition]}}
 
 
