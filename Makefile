@@ -35,7 +35,7 @@ format: $(VENV)/.dev  ## Format the code
 	$(BIN)/ruff check --fix-only $(PACKAGES)
 	$(BIN)/ruff format $(PACKAGES)
 
-generate: $(VENV)/.dev  ## Write again all that is generated: CRDs, schemas, AsyncAPI, lifecycle diagram
+generate: $(VENV)/.dev  ## Write again all that is generated: CRDs, schemas, chart templates, reference
 	$(BIN)/python -m tools.generate
 
 lock: $(VENV)/.dev  ## Resolve the dependencies anew
