@@ -142,7 +142,8 @@ def _filters(model: Model, shape: Shape, slots: SlotArray, passed: Refusals) -> 
     if count := refused(passed.ready):
         found.append(_filter("nodes-not-ready", count, "are not ready"))
     if count := refused(~model.nodes.over[slots]):
-        found.append(_filter("nodes-over-committed", count, "have more used than they have"))
+        words = "has more used than it has" if count == 1 else "have more used than they have"
+        found.append(_filter("nodes-over-committed", count, words))
     return sorted(found, key=lambda reason: -int(reason.numbers["nodes"]))
 
 
