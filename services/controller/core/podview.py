@@ -65,7 +65,7 @@ def read_pod(raw: JSON) -> PodView:
     return PodView(
         name=meta["name"],
         uid=meta["uid"],
-        task=annotations.get(names.TASK_SPEC, ""),
+        task=annotations.get(names.TASK_SPEC) or (meta.get("labels") or {}).get(names.TASK_SPEC, ""),
         index=number(annotations.get(names.TASK_INDEX)),
         generation=number(annotations.get(names.JOB_VERSION)),
         phase=phase,
