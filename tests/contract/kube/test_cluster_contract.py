@@ -237,11 +237,16 @@ async def test_a_watch_goes_on_from_the_version_of_a_list_or_of_its_last_event(c
 
 
 async def test_a_watch_from_a_version_that_is_forgotten_is_gone(cluster, namespace):
+    group = {"apiVersion": PODGROUPS.api_version, "kind": "PodGroup", "spec": {"minMember": 1}}
     for number in range(60):
-        await cluster.create(CONFIGMAPS, namespace, config_map(f"c{number}"))
-    with pytest.raises(Gone):
-        async for _ in cluster.watch(CONFIGMAPS, namespace, resource_version="1"):
+        await cluster.create(PODGROUPS, namespace, {**group, "metadata": {"name": f"g{number}"}})
+
+    async def watch_from_the_beginning() -> None:
+        async for _ in cluster.watch(PODGROUPS, namespace, resource_version="1"):
             pass
+
+    with pytest.raises(Gone):
+        await asyncio.wait_for(watch_from_the_beginning(), 20)
 
 
 async def test_an_informer_follows_every_change(cluster, namespace):
