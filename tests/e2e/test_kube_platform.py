@@ -38,10 +38,13 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 async def a_process(name: str, folder: Path, *words: str, ready: str) -> AsyncIterator[Process]:
     process = Process(name, *words, directory=folder)
     await process.start()
-    await eventually(lambda: ready in process.output or not process.running, what=f"{name}: {ready}")
-    assert process.running, process.output
-    yield process
-    assert await process.stop() == 0
+    try:
+        await eventually(lambda: ready in process.output or not process.running, what=f"{name}: {ready}")
+        assert process.running, process.output
+        yield process
+    finally:
+        code = await process.stop()
+    assert code == 0
     assert process.unclean == []
 
 
@@ -52,11 +55,14 @@ async def pumice_up(plane: ControlPlane, folder: Path, *options: str) -> AsyncIt
     words = ("-m", "pumice", "up", "--kubeconfig", str(plane.kubeconfig), "--port", "0", *options)
     process = Process("pumice", *words, "--ready-file", str(ready), directory=folder)
     await process.start()
-    await eventually(lambda: ready.exists() or not process.running, what="pumice up")
-    assert process.running, process.output
-    async with AsyncClient(json.loads(ready.read_text())["gateway"]) as client:
-        yield client
-    assert await process.stop() == 0
+    try:
+        await eventually(lambda: ready.exists() or not process.running, what="pumice up")
+        assert process.running, process.output
+        async with AsyncClient(json.loads(ready.read_text())["gateway"]) as client:
+            yield client
+    finally:
+        code = await process.stop()
+    assert code == 0
     assert process.unclean == []
 
 

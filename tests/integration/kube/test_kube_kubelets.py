@@ -45,13 +45,15 @@ async def kubelets(plane: ControlPlane, folder: Path, *words: str) -> AsyncItera
         directory=folder,
     )
     await process.start()
-    async with asyncio.timeout(60):
-        while "ready" not in process.output:
-            assert process.running, process.output
-            await asyncio.sleep(0.05)
-    yield process
-    if process.running:
-        assert await process.stop() == 0
+    try:
+        async with asyncio.timeout(60):
+            while "ready" not in process.output:
+                assert process.running, process.output
+                await asyncio.sleep(0.05)
+        yield process
+    finally:
+        code = await process.stop() if process.running else 0
+    assert code == 0
     assert process.unclean == []
 
 
