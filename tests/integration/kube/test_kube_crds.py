@@ -39,7 +39,9 @@ async def test_a_server_loses_no_field_of_a_manifest(kube: HttpCluster, namespac
     assert made["spec"]["tasks"][0]["template"]["spec"] == template
 
 
-async def test_status_of_queues_is_a_subresource_and_that_of_podgroups_is_not_as_in_volcano(kube: HttpCluster, namespace: str):
+async def test_status_of_queues_is_a_subresource_and_that_of_podgroups_is_not_as_in_volcano(
+    kube: HttpCluster, namespace: str
+):
     await install_crds(kube)
     queue = {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": namespace}, "spec": {}}
     await kube.create(QUEUES, None, queue)
