@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NoReturn
 
 from services.controller.adapters.api import Api
@@ -169,7 +170,7 @@ def build(
             registry=telemetry.registry,
         ),
         publisher=Publisher(log, clock),
-        recorder=Recorder(api, clock),
+        recorder=Recorder(partial(api.create, r.EVENTS), clock, "pumice-controller"),
         trail=Trail(telemetry),
         telemetry=telemetry,
         memories=Memories(),

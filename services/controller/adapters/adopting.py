@@ -80,4 +80,4 @@ class Adopter:
     def _say_refused(self, key: str, pod: MemberPod, text: str) -> None:
         if key not in self.refused:
             self.refused.add(key)
-            self._hands.recorder.tell(pod.raw, "PodGroupError", text, warning=True)
+            self._hands.recorder.record(pod.raw, "PodGroupError", text, warning=True)

@@ -6,7 +6,6 @@ the content is right. Of claims all are watched, for a job may name one that som
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -27,6 +26,7 @@ from shared.api.batch import JobPhase, JobReason
 from shared.clock import Clock
 from shared.errors import AlreadyExists, Conflict, NotFound, Refused
 from shared.kube.informer import Informer
+from shared.kube.informers import Informers
 from shared.kube.port import Cluster, Resource
 
 OnChange = Callable[[Resource, JSON | None, JSON | None], None]
@@ -34,7 +34,7 @@ Tell = Callable[[Note], None]
 _BY_JOB: Final = "job"
 
 
-class Dependents:
+class Dependents(Informers):
     """The dependents of all jobs."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Dependents:
         """UIDs of objects that were deleted and may still be in the store."""
         self._known: dict[str, tuple[tuple[object, ...], Belongings]] = {}
         """What jobs should have, by UID, and what that was made from."""
-        self._informers = {
+        informers = {
             resource: Informer(
                 cluster,
                 resource,
@@ -61,32 +61,17 @@ class Dependents:
             )
             for resource in KINDS
         }
-
-    async def run(self) -> None:
-        """Follow the API server until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for informer in self._informers.values():
-                group.create_task(informer.run())
-
-    async def synced(self) -> None:
-        """Return once all first lists are in."""
-        for informer in self._informers.values():
-            await informer.synced()
-
-    @property
-    def waiting(self) -> str:
-        """The kinds whose store is not complete and fresh, as text; empty: all are."""
-        return ", ".join(kind.plural for kind, informer in self._informers.items() if not informer.healthy)
+        super().__init__(informers)
 
     def claim(self, namespace: str, name: str) -> JSON | None:
         """Return a claim: metadata, class and volume."""
-        return self._informers[r.PVCS].store.get((namespace, name))
+        return self[r.PVCS].store.get((namespace, name))
 
     def trouble(self, wanted: Wanted) -> Trouble | None:
         """Say why a job cannot have what it needs, as far as that is known without asking anybody."""
         if not has_any(wanted):
             return None
-        claims = self._informers[r.PVCS].store
+        claims = self[r.PVCS].store
         named = (volume.get("volumeClaimName") for volume in wanted.spec.get("volumes") or ())
         there = frozenset(name for name in named if name and (wanted.namespace, name) in claims)
         return trouble(wanted, there)
@@ -105,7 +90,7 @@ class Dependents:
         await self._expose(wanted, wants, tell)
         return next((one for one in told if one is not None), None)
 
-    def forget(self, uid: str) -> None:
+    def forget_job(self, uid: str) -> None:
         """Drop what is kept of a job that is gone."""
         self._known.pop(uid, None)
 
@@ -135,7 +120,7 @@ class Dependents:
     async def _ensure(self, wanted: Wanted, one: Dependent, tell: Tell | None = None) -> Trouble | None:
         """Have one object there, with the right content."""
         name = one.body["metadata"]["name"]
-        found = self._informers[one.resource].store.get((wanted.namespace, name))
+        found = self.store(one.resource).get((wanted.namespace, name))
         try:
             if found is None:
                 if one.resource is r.INGRESSES and tell is not None:
@@ -150,7 +135,7 @@ class Dependents:
         if one.keys:
             body = {**body, "data": {**body["data"], **encoded(key_files(await self._keys()))}}
         try:
-            self._fold(one.resource, await self._api.create(one.resource, wanted.namespace, body))
+            self.fold(one.resource, await self._api.create(one.resource, wanted.namespace, body))
         except AlreadyExists:
             found = await self._api.read(one.resource, wanted.namespace, body["metadata"]["name"])
             return await self._correct(wanted, one, found)
@@ -175,7 +160,7 @@ class Dependents:
         if one.resource is r.PVCS:
             body.pop("spec")  # of a claim hardly anything may change
         body["metadata"] = {**body["metadata"], "uid": meta["uid"]}
-        self._fold(one.resource, await self._api.patch(one.resource, wanted.namespace, name, body))
+        self.fold(one.resource, await self._api.patch(one.resource, wanted.namespace, name, body))
         return None
 
     async def _check_ingress(self, wanted: Wanted, one: Dependent, tell: Tell) -> None:
@@ -188,7 +173,7 @@ class Dependents:
                 text = f"there is no ingress class {name}: the URLs work when somebody makes it"
                 tell(Note(JobReason.EXPOSE_ERROR, text, warning=True))
         ours = set(read_urls(one.body["metadata"]["annotations"]).values())
-        for other in self._informers[r.INGRESSES].store.values():
+        for other in self[r.INGRESSES].store.values():
             taken = ours & set(read_urls(other["metadata"].get("annotations") or {}).values())
             if taken and _owner_uid(other) != [wanted.uid]:
                 meta = other["metadata"]
@@ -217,14 +202,7 @@ class Dependents:
 
     def _of(self, wanted: Wanted) -> list[tuple[Resource, JSON]]:
         """Return the objects of a job that are there."""
-        return [
-            (resource, obj)
-            for resource, informer in self._informers.items()
-            for obj in informer.by(_BY_JOB, wanted.uid)
-        ]
-
-    def _fold(self, resource: Resource, obj: JSON) -> None:
-        self._informers[resource].upsert(obj)
+        return [(resource, obj) for resource in KINDS for obj in self[resource].by(_BY_JOB, wanted.uid)]
 
     def _listener(
         self, resource: Resource, on_change: OnChange

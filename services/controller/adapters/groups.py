@@ -226,7 +226,7 @@ class GroupController:
         memory.report, memory.next_report = report, None
         memory.report_due = now + self._hands.settings.report_pause_seconds
         if is_news:
-            self._hands.recorder.tell(group.view.raw, "Unschedulable", report.reason.message, warning=True)
+            self._hands.recorder.record(group.view.raw, "Unschedulable", report.reason.message, warning=True)
 
     async def _write_status(
         self, key: str, group: PlainGroup, pods: Sequence[MemberPod], memory: _Memory

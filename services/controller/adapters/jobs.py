@@ -170,7 +170,7 @@ class JobController:
     def _gone(self, key: str, memory: Memory) -> None:
         self._let_go(key.partition("/")[0], memory, tuple(memory.lost))
         self._hands.trail.deleted(memory, self._hands.clock.now())
-        self._dependents.forget(memory.uid)
+        self._dependents.forget_job(memory.uid)
 
     async def _begin_trace(self, wanted: Wanted) -> None:
         """Give a job that came by kubectl its trace."""
@@ -239,7 +239,7 @@ class JobController:
         if is_news:
             text = f"PodGroup {wanted.podgroup} unschedulable: {report.reason.message}"
             self._hands.recorder.note(wanted, Note(JobReason.POD_GROUP_PENDING, text, warning=True))
-            self._hands.recorder.tell(group.raw, "Unschedulable", report.reason.message, warning=True)
+            self._hands.recorder.record(group.raw, "Unschedulable", report.reason.message, warning=True)
 
     def _is_overdue(self, key: str, world: World, memory: Memory) -> bool:
         """Whether a part of the gang holds room, and no decision has come for too long."""

@@ -146,7 +146,7 @@ class QueueController:
         parent = None if above is None else read_queue(above)
         plan = plan_queue(queue, parent, self._in_use(name), command)
         for note in plan.notes:
-            self._hands.recorder.tell(raw, note.reason, note.message, warning=note.warning)
+            self._hands.recorder.record(raw, note.reason, note.message, warning=note.warning)
         await self._write(queue, plan)
         return True
 

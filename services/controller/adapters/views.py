@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from typing import Final, NamedTuple
 
 from pydantic import ValidationError
@@ -20,6 +19,7 @@ from shared.api import resources as r
 from shared.clock import Clock
 from shared.events.contracts import Gang
 from shared.kube.informer import Informer
+from shared.kube.informers import Informers
 from shared.kube.port import Cluster, Resource
 from shared.kube.store import Index
 
@@ -48,7 +48,7 @@ class JobEntry(NamedTuple):
         return str(self.raw["metadata"]["uid"])
 
 
-class Views:
+class Views(Informers):
     """What exists, from the informers' stores; reads cost no request."""
 
     def __init__(
@@ -59,7 +59,7 @@ class Views:
             r.PODS: {_BY_JOB: _job_of, _BY_GROUP: _group_index(schedulers)},
             r.QUEUES: {_BY_PARENT: _parent_of},
         }
-        self._informers = {
+        informers = {
             resource: Informer(
                 cluster,
                 resource,
@@ -71,41 +71,16 @@ class Views:
             )
             for resource in WATCHED
         }
+        super().__init__(informers)
         self._jobs: dict[str, JobEntry] = {}
         self._pods: dict[str, tuple[JSON, PodView]] = {}
         """Pods by UID, as they are and as read."""
         self._gangs: dict[str, tuple[tuple[object, ...], Gang | None]] = {}
         self._priorities: Priorities | None = None
 
-    async def run(self) -> None:
-        """Follow the API server until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for informer in self._informers.values():
-                group.create_task(informer.run())
-
-    async def synced(self) -> None:
-        """Return once all first lists are in."""
-        for informer in self._informers.values():
-            await informer.synced()
-
-    @property
-    def waiting(self) -> str:
-        """The kinds whose store is not complete and fresh, as text; empty: all are."""
-        return ", ".join(res.plural for res, informer in self._informers.items() if not informer.healthy)
-
-    def fold(self, resource: Resource, obj: JSON) -> None:
-        """Take in the answer to one of our writes."""
-        informer = self._informers.get(resource)
-        if informer is not None:
-            informer.upsert(obj)
-
-    def store(self, resource: Resource) -> Mapping[tuple[str, str], JSON]:
-        """Return the objects of a kind by (namespace, name)."""
-        return self._informers[resource].store
-
     def get(self, resource: Resource, namespace: str, name: str) -> JSON | None:
         """Return one object."""
-        return self._informers[resource].store.get((namespace, name))
+        return self.store(resource).get((namespace, name))
 
     def job(self, key: str) -> JobEntry | None:
         """Return a job as it is and as read."""
@@ -137,18 +112,18 @@ class Views:
 
     def pods(self, wanted: Wanted) -> tuple[PodView, ...]:
         """Return the pods that belong to this very job, by name."""
-        raws = self._informers[r.PODS].by(_BY_JOB, job_key(wanted.namespace, wanted.name))
+        raws = self[r.PODS].by(_BY_JOB, job_key(wanted.namespace, wanted.name))
         own = (raw for raw in raws if owner_job(raw) == (wanted.name, wanted.uid))
         return tuple(sorted((self._pod(raw) for raw in own), key=lambda pod: pod.name))
 
     def group_pods(self, namespace: str, group: str) -> tuple[MemberPod, ...]:
         """Return the pods of a PodGroup that no Job of ours owns, as far as they are ours to schedule."""
-        raws = self._informers[r.PODS].by(_BY_GROUP, job_key(namespace, group))
+        raws = self[r.PODS].by(_BY_GROUP, job_key(namespace, group))
         return tuple(MemberPod(self._pod(raw), raw) for raw in raws)
 
     def child_queues(self, name: str) -> tuple[str, ...]:
         """Return the names of the queues below a queue."""
-        return tuple(one["metadata"]["name"] for one in self._informers[r.QUEUES].by(_BY_PARENT, name))
+        return tuple(one["metadata"]["name"] for one in self[r.QUEUES].by(_BY_PARENT, name))
 
     def _pod(self, raw: JSON) -> PodView:
         """Return a pod as read; each version is read once."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from services.workflows.core.model import JobView, read_job
@@ -12,6 +11,7 @@ from shared.api import names
 from shared.api import resources as r
 from shared.clock import Clock
 from shared.kube.informer import Informer
+from shared.kube.informers import Informers
 from shared.kube.port import JSON, Cluster, Resource
 
 OWN_KINDS: Final = (r.JOBFLOWS, r.JOBTEMPLATES, r.CRONJOBS, r.HYPERNODES)
@@ -25,7 +25,7 @@ def key_of(namespace: str, name: str) -> str:
     return f"{namespace}/{name}"
 
 
-class Views:
+class Views(Informers):
     """What exists; reads cost no request."""
 
     def __init__(
@@ -45,7 +45,7 @@ class Views:
             )
 
         namespace, name = config_map
-        self._informers: dict[Resource, Informer] = {
+        informers: dict[Resource, Informer] = {
             r.JOBS: informer(
                 r.JOBS, transform=_trim_job, indexes={_OWNER: _owner, _TEMPLATE: _template_of_job}
             ),
@@ -56,36 +56,7 @@ class Views:
             r.NODES: informer(r.NODES, transform=_trim_node),
             r.CONFIGMAPS: informer(r.CONFIGMAPS, namespace=namespace, fields=f"metadata.name={name}"),
         }
-
-    async def run(self) -> None:
-        """Follow the API server until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for informer in self._informers.values():
-                group.create_task(informer.run())
-
-    async def synced(self) -> None:
-        """Return once all first lists are in."""
-        for informer in self._informers.values():
-            await informer.synced()
-
-    @property
-    def waiting(self) -> str:
-        """The kinds whose store is not complete and fresh, as text; empty: all are."""
-        return ", ".join(res.plural for res, informer in self._informers.items() if not informer.healthy)
-
-    def fold(self, resource: Resource, obj: JSON) -> None:
-        """Take in the answer to one of our writes."""
-        if resource in self._informers:
-            self._informers[resource].upsert(obj)
-
-    def forget(self, resource: Resource, obj: JSON) -> None:
-        """Take out what was deleted for good."""
-        if resource in self._informers:
-            self._informers[resource].forget(obj)
-
-    def store(self, resource: Resource) -> Mapping[tuple[str, str], JSON]:
-        """Return the objects of a kind by (namespace, name)."""
-        return self._informers[resource].store
+        super().__init__(informers)
 
     def get(self, resource: Resource, key: str) -> JSON | None:
         """Return one object by ``namespace/name``, or by name where there is no namespace."""
@@ -94,7 +65,7 @@ class Views:
 
     def jobs_of(self, uid: str) -> list[JobView]:
         """Return the jobs that an object controls."""
-        return [read_job(raw) for raw in self._informers[r.JOBS].by(_OWNER, uid)]
+        return [read_job(raw) for raw in self[r.JOBS].by(_OWNER, uid)]
 
     def job(self, namespace: str, name: str) -> JobView | None:
         """Return a job."""
@@ -103,12 +74,12 @@ class Views:
 
     def jobs_from_template(self, namespace: str, name: str) -> list[str]:
         """Return the names of the jobs that were made from a JobTemplate."""
-        raws = self._informers[r.JOBS].by(_TEMPLATE, f"{namespace}.{name}")
+        raws = self[r.JOBS].by(_TEMPLATE, f"{namespace}.{name}")
         return sorted(raw["metadata"]["name"] for raw in raws if raw["metadata"]["namespace"] == namespace)
 
     def flows_of_template(self, namespace: str, name: str) -> list[str]:
         """Return the keys of the flows that name a JobTemplate."""
-        raws = self._informers[r.JOBFLOWS].by(_TEMPLATE, key_of(namespace, name))
+        raws = self[r.JOBFLOWS].by(_TEMPLATE, key_of(namespace, name))
         return [key_of(namespace, raw["metadata"]["name"]) for raw in raws]
 
 
