@@ -110,7 +110,12 @@ async def test_a_pytorch_job_has_its_objects_from_start_to_end_and_nothing_stays
 async def test_scaling_reaches_the_hosts_and_what_is_deleted_is_made_again(tmp_path):
     async with a_platform_with_urls(tmp_path) as platform:
         await platform.cluster.create(r.JOBS, "default", training(plugins={"svc": []}))
-        await platform.client.wait_until("train", "running", timeout=30)
+
+        async def running():
+            job = await platform.cluster.get(r.JOBS, "default", "train")
+            return job.get("status", {}).get("state", {}).get("phase") == "Running"
+
+        await until(running)
         scale = [{"op": "replace", "path": "/spec/tasks/1/replicas", "value": 4}]
         await platform.cluster.patch(r.JOBS, "default", "train", scale, kind=Patch.JSON)
 

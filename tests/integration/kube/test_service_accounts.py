@@ -34,6 +34,7 @@ from shared.process import new_id
 from shared.service import Service
 from shared.telemetry.telemetry import Telemetry
 from tests.fixtures.kube import kubelets_of, until
+from tests.fixtures.processes import eventually
 from tools.kube import ControlPlane
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -128,9 +129,7 @@ async def services(cluster: Cluster, plane: ControlPlane, forbidden: list[str]) 
         ]
         async with asyncio.TaskGroup() as tasks:
             started = [tasks.create_task(service.run()) for service in running]
-            async with asyncio.timeout(30):
-                while not all(service.health.ready for service in running):
-                    await asyncio.sleep(0.05)
+            await eventually(lambda: all(service.health.ready for service in running), what="every service")
             assert admission.webhook_port
             yield admission.webhook_port
             for task in started:
