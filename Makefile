@@ -19,9 +19,7 @@ help:  ## Show the targets
 demo: $(VENV)/.server  ## Run a gang of 4 × 8 GPUs from submission to its end, on this machine alone
 	@$(BIN)/python -m services.standalone.demo
 
-# The control plane is compiled before the tests: their time is limited. Where it cannot be, they say what is missing.
 test: $(VENV)/.dev  ## Pass the tests (those against Kafka need Java and Maven, against Kubernetes Go)
-	@$(BIN)/python -m tools.kube build >/dev/null || true
 	@$(BIN)/python -m pytest $(ARGS)
 
 check: $(VENV)/.dev  ## The quick gate: lint, format, types, layers, generated files, documents
