@@ -72,12 +72,22 @@ async def until(look, seconds=20.0):
             await asyncio.sleep(0.05)
 
 
+async def until_running(platform, name: str) -> None:
+    """Wait by the API server: the gateway may not have heard of a job that was just created there."""
+
+    async def running() -> bool:
+        job = await platform.cluster.get(r.JOBS, "default", name)
+        return job.get("status", {}).get("state", {}).get("phase") == "Running"
+
+    await until(running)
+
+
 async def test_a_pytorch_job_has_its_objects_from_start_to_end_and_nothing_stays(tmp_path):
     async with a_platform_with_urls(tmp_path) as platform:
         volumes = [{"mountPath": "/out", "volumeClaim": CLAIM}]
         plugins = {"env": [], "svc": [], "ssh": [], "pytorch": ["--port=5000"]}
         await platform.cluster.create(r.JOBS, "default", training(plugins=plugins, volumes=volumes))
-        await platform.client.wait_until("train", "running", timeout=30)
+        await until_running(platform, "train")
         claims = {one for one in await there(platform) if one.startswith("persistentvolumeclaims/train-pvc-")}
         objects = {"configmaps/train-svc", "secrets/train-ssh", "services/train", "networkpolicies/train"}
         assert await there(platform) == objects | claims
@@ -110,12 +120,7 @@ async def test_a_pytorch_job_has_its_objects_from_start_to_end_and_nothing_stays
 async def test_scaling_reaches_the_hosts_and_what_is_deleted_is_made_again(tmp_path):
     async with a_platform_with_urls(tmp_path) as platform:
         await platform.cluster.create(r.JOBS, "default", training(plugins={"svc": []}))
-
-        async def running():
-            job = await platform.cluster.get(r.JOBS, "default", "train")
-            return job.get("status", {}).get("state", {}).get("phase") == "Running"
-
-        await until(running)
+        await until_running(platform, "train")
         scale = [{"op": "replace", "path": "/spec/tasks/1/replicas", "value": 4}]
         await platform.cluster.patch(r.JOBS, "default", "train", scale, kind=Patch.JSON)
 
