@@ -48,10 +48,9 @@ def delete(
         call.warnings.append(_ORPHANS)
     finalizers = _finalizers(kind, current.obj, options)
     waits = bool(finalizers) or grace > 0 or _namespace_waits(kind, current.obj)
-    if call.dry_run:
-        return _answer(kind, current)
     if not waits:
-        return _answer(kind, world.erase(kind, _at_its_end(world, kind, current, call)))
+        last = _at_its_end(world, kind, current, call)
+        return _answer(kind, last if call.dry_run else world.erase(kind, last))
     marked = _marked(kind, current.obj, finalizers, grace, call)
     if kind.storage == "namespaces":
         marked["status"] = {**marked.get("status", {}), "phase": "Terminating"}
@@ -59,6 +58,8 @@ def delete(
         marked["status"] = _terminating(marked["status"], call)
     if marked == current.obj:
         return current
+    if call.dry_run:
+        return Entry(marked, current.rv, current.namespace, current.name)
     return world.save(kind, marked, current.creator)
 
 
@@ -67,6 +68,8 @@ def _at_its_end(world: World, kind: Kind, current: Entry, call: Call) -> Entry:
     if kind.storage != "pods":
         return current
     marked = _marked(kind, current.obj, [], 0, call)
+    if call.dry_run:
+        return Entry(marked, current.rv, current.namespace, current.name)
     return world.save(kind, marked, current.creator) if marked != current.obj else current
 
 

@@ -209,7 +209,7 @@ class Handler:
     async def _delete(self, request: web.BaseRequest, target: Target) -> web.Response:
         wanted = await options.of_deletion(request)
         call = self._call(request)
-        call.dry_run = call.dry_run or bool(wanted.get("dryRun"))
+        call.dry_run = bool(wanted.get("dryRun"))
         result = await self.hooks.run(
             delete(self.world, target.kind, target.namespace or "", target.name, wanted, call)
         )
@@ -222,6 +222,7 @@ class Handler:
         kind = target.kind
         wanted = await options.of_deletion(request)
         call = self._call(request)
+        call.dry_run = bool(wanted.get("dryRun"))
         chosen = read.selection(kind, request.query)
         namespace = target.namespace if kind.namespaced else None
         if "deletecollection" not in kind.verbs or (kind.namespaced and namespace is None):

@@ -35,7 +35,7 @@ def call(request: web.BaseRequest, now: datetime, ids: Callable[[], str]) -> Cal
 
 
 async def of_deletion(request: web.BaseRequest) -> JSON:
-    """Return a deletion's options: those of the body, else of the query. Raises StatusError 400."""
+    """Return a deletion's options: those of the body, or without one of the query. Raises StatusError 400."""
     raw = await request.read()
     body = content.read_body(content.media(request), raw) if raw else None
     found: JSON = dict(body) if isinstance(body, dict) else {}
@@ -43,10 +43,14 @@ async def of_deletion(request: web.BaseRequest) -> JSON:
         kind, version = found["kind"], found.get("apiVersion", "")
         where = 'in scheme "pkg/runtime/scheme.go:111"'  # part of the API's words
         raise bad_request(f'no kind "{kind}" is registered for version "{version}" {where}')
+    if raw:
+        return found
     query = request.query
-    if "gracePeriodSeconds" in query and "gracePeriodSeconds" not in found:
+    if "dryRun" in query:
+        found["dryRun"] = query.getall("dryRun")
+    if "gracePeriodSeconds" in query:
         found["gracePeriodSeconds"] = _integer(query["gracePeriodSeconds"])
-    if "propagationPolicy" in query and "propagationPolicy" not in found:
+    if "propagationPolicy" in query:
         found["propagationPolicy"] = query["propagationPolicy"]
     if "orphanDependents" in query:
         found["orphanDependents"] = query["orphanDependents"] in _TRUE
