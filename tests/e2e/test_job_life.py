@@ -46,7 +46,7 @@ async def platform(shared_platform: Platform) -> AsyncIterator[Platform]:
     """The platform, empty again after each test."""
     yield shared_platform
     await shared_platform.cluster.delete(r.JOBS, "default", "train")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):  # a new garbage collector learns of our kinds after half a minute
         while True:
             if not await shared_platform.pods():
                 break
