@@ -9,6 +9,9 @@ from typing import Final, Literal
 
 from prometheus_client import CollectorRegistry, Counter
 
+from services.controller.core.model import GroupView
+from shared.api.resources import PODGROUPS
+from shared.api.scheduling import PodGroupPhase
 from shared.errors import NotFound, PumiceError
 from shared.kube.port import JSON, Cluster, Patch, Resource
 
@@ -76,6 +79,11 @@ class Api:
         self._count("patch", resource)
         self._fold(resource, obj)
         return obj
+
+    async def set_phase(self, namespace: str, group: GroupView, phase: PodGroupPhase) -> None:
+        """Set the phase of this very PodGroup (its status is no subresource). Raises as :meth:`patch`."""
+        body = {"metadata": {"uid": group.uid}, "status": {"phase": phase.value}}
+        await self.patch(PODGROUPS, namespace, group.name, body)
 
     async def delete(
         self,

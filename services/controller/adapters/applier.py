@@ -7,7 +7,6 @@ is committed by the caller, after the result and the pods' states are on the log
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -147,7 +146,7 @@ class Applier:
         if verdict.refused or gang.wanted is None or gang.group is None:
             return Conclusion(DecisionOutcome.REFUSED, message=verdict.refused)
         if verdict.enqueue:
-            await self._set_phase(gang, PodGroupPhase.INQUEUE)
+            await self._hands.api.set_phase(gang.wanted.namespace, gang.group, PodGroupPhase.INQUEUE)
         if not verdict.hopeless:
             places = places_of_claims(gang.wanted, decision.bindings)
             await self._provisioning.place(gang.wanted.namespace, places)
@@ -159,14 +158,11 @@ class Applier:
 
     async def _bind_all(self, wanted: Wanted, status: Status, verdict: Verdict) -> _Outcome:
         """Bind at once what can be; what another world answered is a failure, an outage is raised."""
-        results = await asyncio.gather(
-            *(self._bind(wanted, status, step, attempt=not verdict.hopeless) for step in verdict.steps),
-            return_exceptions=True,
+        return _Outcome.of(
+            await together(
+                self._bind(wanted, status, step, attempt=not verdict.hopeless) for step in verdict.steps
+            )
         )
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
-        return _Outcome.of(result for result in results if not isinstance(result, BaseException))
 
     async def _bind(
         self, wanted: Wanted, status: Status, step: Step, *, attempt: bool
@@ -236,21 +232,16 @@ class Applier:
     async def _take_back(self, gang: Gang, result: Conclusion, *, enqueued: bool) -> None:
         """Give back what was bound: first the PodGroup's phase says so, then the pods go."""
         assert gang.wanted is not None  # noqa: S101 - a void decision is refused before
+        assert gang.group is not None  # noqa: S101 - as above
         group = self._hands.views.group(gang.wanted)
         if enqueued and group is not None and group.phase is PodGroupPhase.INQUEUE:
-            await self._set_phase(gang, PodGroupPhase.PENDING)
+            await self._hands.api.set_phase(gang.wanted.namespace, gang.group, PodGroupPhase.PENDING)
         memory = self._hands.memories.of(job_key(gang.wanted.namespace, gang.wanted.name), gang.wanted.uid)
         memory.ours |= {pod.uid for pod in result.take_back}
         namespace = gang.wanted.namespace
         await together(
             self._hands.api.delete(r.PODS, namespace, pod.pod, uid=pod.uid) for pod in result.take_back
         )
-
-    async def _set_phase(self, gang: Gang, phase: PodGroupPhase) -> None:
-        assert gang.group is not None  # noqa: S101
-        assert gang.wanted is not None  # noqa: S101
-        body = {"metadata": {"uid": gang.group.uid}, "status": {"phase": phase.value}}
-        await self._hands.api.patch(r.PODGROUPS, gang.wanted.namespace, gang.group.name, body)
 
     def _conclude(self, decision: str) -> None:
         self._concluded[decision] = None
@@ -270,7 +261,7 @@ class Applier:
             memory.decision = decision.decision
             memory.decided_generation = decision.gang.generation
             memory.decided_at = decision.decided_at
-            memory.report = memory.next_report = None
+            memory.reports.forget()
             self._count_refusals(memory, result)
         self._hands.trail.applied(wanted, memory, result, message.envelope.time)
         if result.outcome is not DecisionOutcome.APPLIED:

@@ -110,13 +110,13 @@ class Carrier:
         wanted, group = world.wanted, world.group
         status = merge_patch(raw.get("status") or {}, write_status(todo.status))
         if status is None and todo.group_patch is None:
-            memory.status_due = None
+            memory.status.end()
             return
         moves = group is not None and "phase" in ((todo.group_patch or {}).get("status") or {})
         taken_back = moves and bool(todo.delete)
         if not (todo.urgent or taken_back) and self._may_wait(key, memory):
             return
-        memory.status_due = None
+        memory.status.end()
         if status is not None:
             body = {"metadata": {"uid": wanted.uid}, "status": status}
             await self._hands.api.patch(r.JOBS, wanted.namespace, wanted.name, body, subresource="status")
@@ -125,13 +125,10 @@ class Carrier:
             await self._hands.api.patch(r.PODGROUPS, wanted.namespace, group.name, body)
 
     def _may_wait(self, key: str, memory: Memory) -> bool:
-        now = self._hands.clock.monotonic()
-        if memory.status_due is None:
-            memory.status_due = now + self._hands.settings.status_delay_seconds
-        if now >= memory.status_due:
-            return False
-        self._look_again(key, memory.status_due - now)
-        return True
+        left = memory.status.left(self._hands.clock.monotonic(), self._hands.settings.status_delay_seconds)
+        if left > 0:
+            self._look_again(key, left)
+        return left > 0
 
     async def _change_pods(self, wanted: Wanted, todo: Plan, memory: Memory) -> None:
         api, namespace = self._hands.api, wanted.namespace

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from services.controller.adapters.adopting import Adopter
 from services.controller.adapters.hands import Hands, together
+from services.controller.adapters.pausing import Reports, Since
 from services.controller.adapters.plain import PlainGangs
 from services.controller.adapters.pod_marks import PodMarks
 from services.controller.adapters.views import job_key
@@ -42,13 +43,14 @@ class _Memory:
     uid: str
     looked: float = float("-inf")
     announced: bool = False
-    report: GangReport | None = None
-    next_report: GangReport | None = None
-    report_due: float = 0.0
+    reports: Reports = field(default_factory=Reports)
     decision: str = ""
-    status_due: float | None = None
-    empty_since: float | None = None
-    partial_since: float | None = None
+    status: Since = field(default_factory=Since)
+    """A status that may wait is not written."""
+    empty: Since = field(default_factory=Since)
+    """It has no pods."""
+    partial: Since = field(default_factory=Since)
+    """A part of the gang holds room."""
 
 
 class GroupController:
@@ -101,7 +103,7 @@ class GroupController:
         key = job_key(report.gang.namespace, report.gang.name)
         memory = self._memories.get(key)
         if memory is not None and memory.uid == report.gang.uid:
-            memory.next_report = report
+            memory.reports.newer = report
             self._queue.add(key)
 
     def decided(self, key: str, decision: str = "") -> None:
@@ -146,7 +148,7 @@ class GroupController:
         if group is None or group.view.deleting:
             return
         if not any(pod.waits for pod in pods):
-            memory.report = memory.next_report = None
+            memory.reports.forget()
         if await self._take_back(key, group, pods, memory):
             return
         await self._announce(group, pods, memory)
@@ -163,7 +165,7 @@ class GroupController:
 
     def _report_of(self, key: str) -> GangReport | None:
         memory = self._memories.get(key)
-        return None if memory is None else memory.report
+        return None if memory is None else memory.reports.shown
 
     def _forget(self, key: str, pods: Sequence[MemberPod]) -> None:
         namespace, _, name = key.partition("/")
@@ -194,18 +196,14 @@ class GroupController:
         """
         held = part_held(group, pods)
         if not held:
-            memory.partial_since = None
+            memory.partial.end()
             return False
-        now = self._hands.clock.monotonic()
-        if memory.partial_since is None:
-            memory.partial_since = now
-        left = memory.partial_since + self._hands.settings.partial_grace_seconds - now
+        left = memory.partial.left(self._hands.clock.monotonic(), self._hands.settings.partial_grace_seconds)
         if left > 0:
             self._queue.add_after(key, left)
             return False
-        memory.partial_since = None
-        body = {"metadata": {"uid": group.view.uid}, "status": {"phase": PodGroupPhase.PENDING.value}}
-        await self._hands.api.patch(r.PODGROUPS, group.namespace, group.view.name, body)
+        memory.partial.end()
+        await self._hands.api.set_phase(group.namespace, group.view, PodGroupPhase.PENDING)
         await together(
             self._hands.api.delete(r.PODS, group.namespace, pod.view.name, uid=pod.view.uid) for pod in held
         )
@@ -215,16 +213,15 @@ class GroupController:
 
     def _show_report(self, key: str, group: PlainGroup, memory: _Memory) -> None:
         """Show the newest report: at once when the reason is another, else now and then."""
-        report = memory.next_report
+        reports, report = memory.reports, memory.reports.newer
         if report is None:
             return
         now = self._hands.clock.monotonic()
-        is_news = memory.report is None or memory.report.reason.code != report.reason.code
-        if not is_news and now < memory.report_due:
-            self._queue.add_after(key, memory.report_due - now)
+        left, is_news = reports.left(now), reports.is_news
+        if left > 0:
+            self._queue.add_after(key, left)
             return
-        memory.report, memory.next_report = report, None
-        memory.report_due = now + self._hands.settings.report_pause_seconds
+        reports.turn(now, self._hands.settings.report_pause_seconds)
         if is_news:
             self._hands.recorder.record(group.view.raw, "Unschedulable", report.reason.message, warning=True)
 
@@ -235,19 +232,23 @@ class GroupController:
         may_enter = not group.adopted and self._is_open(key, group)
         phase = plain_phase(group, pods, queue_open=may_enter)
         patch = plain_status_patch(
-            group, phase, pods, report=memory.report, decision=memory.decision, now=self._hands.clock.now()
+            group,
+            phase,
+            pods,
+            report=memory.reports.shown,
+            decision=memory.decision,
+            now=self._hands.clock.now(),
         )
         if patch is None:
-            memory.status_due = None
+            memory.status.end()
             return
         if phase is group.view.phase:
-            now = self._hands.clock.monotonic()
-            if memory.status_due is None:
-                memory.status_due = now + self._hands.settings.status_delay_seconds
-            if now < memory.status_due:
-                self._queue.add_after(key, memory.status_due - now)
+            clock, settings = self._hands.clock, self._hands.settings
+            left = memory.status.left(clock.monotonic(), settings.status_delay_seconds)
+            if left > 0:
+                self._queue.add_after(key, left)
                 return
-        memory.status_due = None
+        memory.status.end()
         body = {"metadata": {"uid": group.view.uid}, **patch}
         await self._hands.api.patch(r.PODGROUPS, group.namespace, group.view.name, body)
 
@@ -261,12 +262,9 @@ class GroupController:
     async def _sweep(self, key: str, group: PlainGroup, pods: Sequence[MemberPod], memory: _Memory) -> None:
         """Delete a group that we made and whose pods are all gone: an owner scaled to nothing."""
         if pods or not group.adopted:
-            memory.empty_since = None
+            memory.empty.end()
             return
-        now = self._hands.clock.monotonic()
-        if memory.empty_since is None:
-            memory.empty_since = now
-        left = memory.empty_since + self._hands.settings.empty_group_seconds - now
+        left = memory.empty.left(self._hands.clock.monotonic(), self._hands.settings.empty_group_seconds)
         if left > 0:
             self._queue.add_after(key, left)
             return

@@ -202,7 +202,7 @@ class JobController:
             pods=views.pods(wanted),
             order=order,
             priorities=views.priorities,
-            report=memory.report,
+            report=memory.reports.shown,
             decision=memory.decision,
             problem=problem,
             problem_reason=reason,
@@ -218,7 +218,7 @@ class JobController:
         memory = self._hands.memories.of(key, wanted.uid)
         other = memory.decided_generation != report.gang.generation
         if other or memory.decided_at is None or report.at > memory.decided_at:
-            memory.next_report = report
+            memory.reports.newer = report
             self.touch(key)
 
     def _show_report(self, key: str, wanted: Wanted, memory: Memory, group: GroupView | None) -> None:
@@ -226,16 +226,15 @@ class JobController:
 
         Of a gang that runs it is kept for the case that it loses members.
         """
-        report = memory.next_report
+        reports, report = memory.reports, memory.reports.newer
         if report is None or group is None or group.phase in _PLACED:
             return
         now = self._hands.clock.monotonic()
-        is_news = memory.report is None or memory.report.reason.code != report.reason.code
-        if not is_news and now < memory.report_due:
-            self._queue.add_after(key, memory.report_due - now)
+        left, is_news = reports.left(now), reports.is_news
+        if left > 0:
+            self._queue.add_after(key, left)
             return
-        memory.report, memory.next_report = report, None
-        memory.report_due = now + self._hands.settings.report_pause_seconds
+        reports.turn(now, self._hands.settings.report_pause_seconds)
         if is_news:
             text = f"PodGroup {wanted.podgroup} unschedulable: {report.reason.message}"
             self._hands.recorder.note(wanted, Note(JobReason.POD_GROUP_PENDING, text, warning=True))
@@ -244,12 +243,9 @@ class JobController:
     def _is_overdue(self, key: str, world: World, memory: Memory) -> bool:
         """Whether a part of the gang holds room, and no decision has come for too long."""
         if not part_bound(world):
-            memory.partial_since = None
+            memory.partial.end()
             return False
-        now = self._hands.clock.monotonic()
-        if memory.partial_since is None:
-            memory.partial_since = now
-        left = memory.partial_since + self._hands.settings.partial_grace_seconds - now
+        left = memory.partial.left(self._hands.clock.monotonic(), self._hands.settings.partial_grace_seconds)
         if left > 0:
             self._queue.add_after(key, left)
         return left <= 0

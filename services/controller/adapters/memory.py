@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from services.controller.adapters.pausing import Reports, Since
 from services.controller.core.commands import is_final_refusal, ultimatum
 from services.controller.core.model import Wanted
 from services.controller.core.podview import PodView
 from services.controller.core.policies import Order
-from shared.events.contracts import Gang, GangReport
+from shared.events.contracts import Gang
 
 _FIRST_PAUSE: Final = 0.01
 _LONGEST_PAUSE: Final = 10.0
@@ -49,12 +50,7 @@ class Memory:
     """Ids of phase changes that were published."""
     noted: set[str] = field(default_factory=set[str])
     """Kubernetes events that were written."""
-    report: GangReport | None = None
-    """Why the gang waits, as the PodGroup says it."""
-    next_report: GangReport | None = None
-    """A newer report of the same reason, to be shown later."""
-    report_due: float = 0.0
-    """Monotonic time from which a report of the same reason is shown again."""
+    reports: Reports = field(default_factory=Reports)
     decision: str = ""
     decided_generation: int | None = None
     """The generation that ``decision`` was about."""
@@ -62,10 +58,10 @@ class Memory:
     """When it was decided: reports of before are late."""
     announced: Gang | None = None
     announced_unplaced: frozenset[str] = frozenset()
-    status_due: float | None = None
-    """Monotonic time at which a status that may wait must be written."""
-    partial_since: float | None = None
-    """Monotonic time since which a part of the gang holds room."""
+    status: Since = field(default_factory=Since)
+    """A status that may wait is not written."""
+    partial: Since = field(default_factory=Since)
+    """A part of the gang holds room."""
     wanted: Wanted | None = None
     """The job as it was last seen."""
     ended: bool = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 from services.controller.adapters.groups import GroupController, lock_of
@@ -50,17 +49,13 @@ class PlainApplier:
         if verdict.refused or group is None:
             return Conclusion(DecisionOutcome.REFUSED, message=verdict.refused)
         if verdict.enqueue:
-            await self._set_phase(group, PodGroupPhase.INQUEUE)
+            await self._hands.api.set_phase(namespace, group.view, PodGroupPhase.INQUEUE)
         if not verdict.hopeless:
             placed = ((pods[one.pod].raw, one.node) for one in decision.bindings if one.pod in pods)
             await self._provisioning.place(namespace, places_of_pods(placed))
-        found = await asyncio.gather(
-            *(self._bind(namespace, step, attempt=not verdict.hopeless) for step in verdict.steps),
-            return_exceptions=True,
+        found = await together(
+            self._bind(namespace, step, attempt=not verdict.hopeless) for step in verdict.steps
         )
-        for one in found:
-            if isinstance(one, BaseException):
-                raise one
         bound = [one for one in found if isinstance(one, BoundPod)]
         failures = [one for one in found if isinstance(one, BindFailure)]
         result = conclude_plain(decision, group, pods, bound, failures)
@@ -111,11 +106,7 @@ class PlainApplier:
         """Give back what was bound: first the PodGroup's phase says so, then the pods go."""
         now = self._gangs.group(group.namespace, group.view.name)
         if now is not None and now.view.uid == group.view.uid and now.view.phase is PodGroupPhase.INQUEUE:
-            await self._set_phase(group, PodGroupPhase.PENDING)
+            await self._hands.api.set_phase(group.namespace, group.view, PodGroupPhase.PENDING)
         await together(
             self._hands.api.delete(r.PODS, group.namespace, pod.pod, uid=pod.uid) for pod in result.take_back
         )
-
-    async def _set_phase(self, group: PlainGroup, phase: PodGroupPhase) -> None:
-        body = {"metadata": {"uid": group.view.uid}, "status": {"phase": phase.value}}
-        await self._hands.api.patch(r.PODGROUPS, group.namespace, group.view.name, body)
