@@ -9,7 +9,7 @@ from typing import Any, Final
 import yaml
 
 from services.installer.core import rbac
-from services.installer.core.objects import ADMISSION, SECRET
+from shared.api.names import ADMISSION_SECRET, ADMISSION_SERVICE
 from shared.api.webhooks import CONFIGURATION, ByService, webhook_configurations
 
 TEMPLATES: Final = Path(__file__).parents[1] / "deploy" / "helm" / "pumice" / "templates"
@@ -26,7 +26,7 @@ def files() -> dict[Path, str]:
 
 def _rbac() -> str:
     parts: list[str] = []
-    for account in rbac.accounts(webhook_configuration=CONFIGURATION, webhook_secret=SECRET):
+    for account in rbac.accounts(webhook_configuration=CONFIGURATION, webhook_secret=ADMISSION_SECRET):
         made = rbac.manifests(account, _NAMESPACE, {_LABELS: account.service})
         parts += [_template(one, account.service) for one in made]
     parts += [_template(one, "users") for one in rbac.user_roles({_LABELS: "users"})]
@@ -35,7 +35,7 @@ def _rbac() -> str:
 
 def _webhooks() -> str:
     made = webhook_configurations(
-        ByService(_NAMESPACE, ADMISSION),
+        ByService(_NAMESPACE, ADMISSION_SERVICE),
         exempt_namespaces=("kube-system", _NAMESPACE),
         trusted_users=(rbac.user_of("controller", _NAMESPACE),),
         labels={_LABELS: "admission"},

@@ -8,6 +8,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from services.admission.core.resource_groups import ResourceGroup
+from shared.api.names import ADMISSION_SECRET, ADMISSION_SERVICE, SYSTEM_NAMESPACE
 from shared.api.webhooks import CONFIGURATION, DEFAULT_PATHS, PATHS
 from shared.settings import CommonSettings
 
@@ -68,16 +69,16 @@ class AdmissionSettings(CommonSettings):
         " that was admitted must get its group, also when its queue was closed since.",
     )
     webhook_names: tuple[str, ...] = Field(
-        ("pumice-admission.pumice-system.svc",),
+        (f"{ADMISSION_SERVICE}.{SYSTEM_NAMESPACE}.svc",),
         min_length=1,
         description="DNS names and IP addresses by which the API server calls the webhooks, as a JSON list:"
         " <service>.<namespace>.svc, or the host of --webhook-url. The certificate is made for them.",
     )
     webhook_namespace: str = Field(
-        "pumice-system", min_length=1, description="Namespace of the Secret with the webhooks' certificate."
+        SYSTEM_NAMESPACE, min_length=1, description="Namespace of the Secret with the webhooks' certificate."
     )
     webhook_secret: str = Field(
-        "pumice-admission-certificate",
+        ADMISSION_SECRET,
         min_length=1,
         description="Secret with the authority and the certificate that admission makes; replicas share it.",
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from shared.api.names import SYSTEM_NAMESPACE
 from shared.errors import ConfigurationError, NotFound, Refused, StartupError
 
 if TYPE_CHECKING:
@@ -16,13 +17,14 @@ if TYPE_CHECKING:
 
 _KUBECONFIG: Final = typer.Option(help="The cluster's kubeconfig.", envvar="KUBECONFIG")
 _CONTEXT: Final = typer.Option(help="Context in the kubeconfig.")
-_NAMESPACE: Final = "pumice-system"
 
 
 def install(
     kubeconfig: Annotated[Path | None, _KUBECONFIG] = None,
     context: Annotated[str | None, _CONTEXT] = None,
-    namespace: Annotated[str, typer.Option(help="Where the services and their accounts live.")] = _NAMESPACE,
+    namespace: Annotated[
+        str, typer.Option(help="Where the services and their accounts live.")
+    ] = SYSTEM_NAMESPACE,
     webhook_url: Annotated[
         str | None, typer.Option(help="https://host:port of admission, where it runs outside the cluster.")
     ] = None,

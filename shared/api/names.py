@@ -88,6 +88,13 @@ EXPOSE: Final = "pumice.dev/expose"
 URLS: Final = "pumice.dev/urls"
 """Annotation of jobs, written by the controller: where exposed ports are reached, as JSON by name."""
 
+SYSTEM_NAMESPACE: Final = "pumice-system"
+"""Where Pumice's services and their accounts are, unless told otherwise."""
+ADMISSION_SERVICE: Final = "pumice-admission"
+"""The Service of the webhooks."""
+ADMISSION_SECRET: Final = "pumice-admission-certificate"  # noqa: S105 - an object's name
+"""The Secret with the webhooks' certificate."""
+
 DEFAULT_QUEUE: Final = "default"
 ROOT_QUEUE: Final = "root"
 DEFAULT_SCHEDULER: Final = "volcano"

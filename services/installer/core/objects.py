@@ -6,25 +6,23 @@ from dataclasses import dataclass
 from typing import Final
 
 from services.installer.core import rbac
-from shared.api import crds, names
-from shared.api import resources as r
+from shared.api import crds
 from shared.api.base import JSON
+from shared.api.first_queues import first_queues
+from shared.api.names import ADMISSION_SECRET, ADMISSION_SERVICE, SYSTEM_NAMESPACE
 from shared.api.webhooks import CONFIGURATION, ByService, ByUrl, webhook_configurations
 
-NAMESPACE: Final = "pumice-system"
 LABELS: Final = {
     "app.kubernetes.io/part-of": "pumice",
     "app.kubernetes.io/managed-by": "pumice-install",
 }
-ADMISSION: Final = "pumice-admission"
-SECRET: Final = "pumice-admission-certificate"  # noqa: S105 - an object's name
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
     """What to install."""
 
-    namespace: str = NAMESPACE
+    namespace: str = SYSTEM_NAMESPACE
     webhooks: bool = True
     webhook_url: str | None = None
     """Where the API server finds admission outside the cluster; None: behind its Service."""
@@ -54,29 +52,14 @@ def installation(wish: Wish) -> Installation:
         "kind": "Namespace",
         "metadata": {"name": wish.namespace, "labels": LABELS},
     }
-    accounts = rbac.accounts(webhook_configuration=CONFIGURATION, webhook_secret=SECRET)
+    accounts = rbac.accounts(webhook_configuration=CONFIGURATION, webhook_secret=ADMISSION_SECRET)
     roles = [one for account in accounts for one in rbac.manifests(account, wish.namespace, LABELS)]
     return Installation(
         crds=[_labelled(crds.manifest(crd)) for crd in crds.CRDS],
         objects=[namespace, *roles, *rbac.user_roles(LABELS)],
         webhooks=_webhooks(wish) if wish.webhooks else [],
-        queues=[_queue(name, spec) for name, spec in _QUEUES.items()],
+        queues=first_queues(),
     )
-
-
-_QUEUES: Final[dict[str, JSON]] = {
-    names.ROOT_QUEUE: {"weight": 1, "reclaimable": False},
-    names.DEFAULT_QUEUE: {"weight": 1, "parent": names.ROOT_QUEUE},
-}
-
-
-def _queue(name: str, spec: JSON) -> JSON:
-    return {
-        "apiVersion": r.QUEUES.api_version,
-        "kind": r.QUEUES.kind,
-        "metadata": {"name": name},
-        "spec": spec,
-    }
 
 
 def _labelled(manifest: JSON) -> JSON:
@@ -85,7 +68,9 @@ def _labelled(manifest: JSON) -> JSON:
 
 
 def _webhooks(wish: Wish) -> list[JSON]:
-    server = ByService(wish.namespace, ADMISSION) if wish.webhook_url is None else ByUrl(wish.webhook_url)
+    server = (
+        ByService(wish.namespace, ADMISSION_SERVICE) if wish.webhook_url is None else ByUrl(wish.webhook_url)
+    )
     return webhook_configurations(
         server,
         ca_bundle=wish.webhook_ca,

@@ -17,12 +17,13 @@ from services.controller.app import build as build_controller
 from services.controller.settings import ControllerSettings
 from services.installer.adapters.cluster import install
 from services.installer.core import rbac
-from services.installer.core.objects import SECRET, Wish, installation
+from services.installer.core.objects import Wish, installation
 from services.scheduler.app import build as build_scheduler
 from services.scheduler.settings import SchedulerSettings
 from services.workflows.app import build as build_workflows
 from services.workflows.settings import WorkflowsSettings
 from shared.api import resources as r
+from shared.api.names import ADMISSION_SECRET
 from shared.api.webhooks import CONFIGURATION
 from shared.clock import SystemClock
 from shared.errors import Refused
@@ -260,7 +261,7 @@ async def test_every_service_works_as_its_own_account(own_control_plane: Control
 
 @pytest.mark.parametrize("service", ["gateway", "scheduler"])
 async def test_who_speaks_to_the_log_only_may_do_nothing(service: str):
-    accounts = rbac.accounts(webhook_configuration=CONFIGURATION, webhook_secret=SECRET)
+    accounts = rbac.accounts(webhook_configuration=CONFIGURATION, webhook_secret=ADMISSION_SECRET)
     (account,) = [one for one in accounts if one.service == service]
     assert rbac.manifests(account, NAMESPACE, {}) == [
         {
