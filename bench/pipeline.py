@@ -8,7 +8,6 @@ binds for a client that does nothing else.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -24,6 +23,7 @@ from typing import Any, Final
 
 import httpx
 
+from bench.command import at_least, parser, show
 from bench.report import Report, Row, Spread
 from shared.api.resources import JOBS, PODS
 from shared.clock import SystemClock
@@ -32,6 +32,7 @@ from shared.kube.informer import Informer
 from shared.kube.port import Cluster
 from shared.log.connect import open_log
 from shared.log.port import Record, Start, TopicSpec
+from shared.process import exit_code
 
 JSON = dict[str, Any]
 GPU: Final = "nvidia.com/gpu"
@@ -337,25 +338,26 @@ def quantile(values: Sequence[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run from the command line."""
-    parser = argparse.ArgumentParser(prog="bench.pipeline", description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--nodes", type=int, default=1000, help="simulated nodes with 8 GPUs")
-    parser.add_argument(
-        "--gangs", type=int, default=500, help="gangs of --size pods in the first burst; 0: none"
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run from the command line; returns the exit code."""
+    return exit_code("bench.pipeline", lambda: _main(arguments))
+
+
+def _main(arguments: Sequence[str] | None) -> None:
+    command = parser("bench.pipeline", __doc__)
+    command.add_argument("--nodes", type=at_least(1), default=1000, help="simulated nodes with 8 GPUs")
+    command.add_argument(
+        "--gangs", type=at_least(0), default=500, help="gangs of --size pods in the first burst; 0: none"
     )
-    parser.add_argument("--size", type=int, default=20)
-    parser.add_argument(
-        "--singles", type=int, default=10_000, help="jobs of one pod in the second burst; 0: none"
+    command.add_argument("--size", type=at_least(1), default=20)
+    command.add_argument(
+        "--singles", type=at_least(0), default=10_000, help="jobs of one pod in the second burst; 0: none"
     )
-    parser.add_argument("--lone", type=int, default=200, help="lone gangs timed")
-    parser.add_argument("--log", default="memory", help="memory, or kafka://host:port of a running broker")
-    parser.add_argument("--kubeconfig", type=Path, help="a real cluster with the CRDs and --nodes nodes")
-    parser.add_argument("--run-seconds", type=float, default=5.0, help="how long a pod of a burst runs")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
-    parser.add_argument("--report", type=Path, help="directory for pipeline.json and pipeline.md")
-    options = parser.parse_args(arguments)
+    command.add_argument("--lone", type=at_least(1), default=200, help="lone gangs timed")
+    command.add_argument("--log", default="memory", help="memory, or kafka://host:port of a running broker")
+    command.add_argument("--kubeconfig", type=Path, help="a real cluster with the CRDs and --nodes nodes")
+    command.add_argument("--run-seconds", type=float, default=5.0, help="how long a pod of a burst runs")
+    options = command.parse_args(arguments)
     work = Work(
         nodes=options.nodes,
         gangs=options.gangs,
@@ -367,11 +369,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         run_seconds=options.run_seconds,
     )
     rounds = [asyncio.run(one_round(work)) for _ in range(options.repeats)]
-    made = report(work, rounds)
-    if options.report:
-        made.write(options.report)
-    made.show(options.output)
+    show(report(work, rounds), options)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

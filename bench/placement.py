@@ -24,18 +24,20 @@ import argparse
 import cProfile
 import gc
 import pstats
+import sys
 import time
 import tracemalloc
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
+from bench.command import at_least, parser, show
 from bench.report import Report, Row, Spread
 from services.scheduler.core.cycle import decide
 from services.scheduler.core.decisions import Decision
 from services.scheduler.core.model import Model
 from shared.events.contracts import Gang, GangTask, Member, NodeState, PodState, QueueState, Shape
+from shared.process import exit_code
 
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 GPU: Final = "nvidia.com/gpu"
@@ -264,30 +266,30 @@ def run(options: argparse.Namespace) -> Report:
     return report
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run from the command line."""
-    parser = argparse.ArgumentParser(prog="bench.placement", description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--nodes", type=int, nargs="+", default=[1000, 5000, 20000])
-    parser.add_argument("--gang", type=int, nargs="+", default=[1, 4, 20, 500], help="pods in a gang")
-    parser.add_argument("--pods", type=int, default=10_000, help="pods placed in each repeat")
-    parser.add_argument("--shapes", type=int, default=1, help="different shapes, taken in turn")
-    parser.add_argument("--repeats", type=int, default=3, help="of each burst")
-    parser.add_argument("--lone", type=int, default=400, help="lone gangs timed")
-    parser.add_argument("--waiting", type=int, default=10_000, help="gangs that wait")
-    parser.add_argument("--profile", action="store_true", help="profile one burst instead")
-    parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
-    parser.add_argument("--report", type=Path, help="directory for placement.json and placement.md")
-    options = parser.parse_args(arguments)
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run from the command line; returns the exit code."""
+    return exit_code("bench.placement", lambda: _main(arguments))
+
+
+def _main(arguments: Sequence[str] | None) -> None:
+    command = parser("bench.placement", __doc__)
+    command.add_argument("--nodes", type=at_least(1), nargs="+", default=[1000, 5000, 20000])
+    command.add_argument(
+        "--gang", type=at_least(1), nargs="+", default=[1, 4, 20, 500], help="pods in a gang"
+    )
+    command.add_argument("--pods", type=at_least(1), default=10_000, help="pods placed in each repeat")
+    command.add_argument("--shapes", type=at_least(1), default=1, help="different shapes, taken in turn")
+    command.add_argument("--lone", type=at_least(4), default=400, help="lone gangs timed")
+    command.add_argument("--waiting", type=at_least(1), default=10_000, help="gangs that wait")
+    command.add_argument("--profile", action="store_true", help="profile one burst instead")
+    options = command.parse_args(arguments)
     if options.profile:
         profile = cProfile.Profile()
         profile.runcall(bursts, options.nodes[0], options.gang[0], options.pods, options.shapes, 1)
         pstats.Stats(profile).sort_stats("tottime").print_stats(25)
         return
-    report = run(options)
-    if options.report:
-        report.write(options.report)
-    report.show(options.output)
+    show(run(options), options)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
