@@ -154,7 +154,13 @@ def build(
     schedulers = frozenset(settings.scheduler_names)
     views = Views(cluster, clock=clock, on_change=changed, schedulers=schedulers)
     gangs = PlainGangs(views, schedulers)
-    api = Api(cluster, fold=views.fold, concurrency=settings.api_concurrency, registry=telemetry.registry)
+    api = Api(
+        cluster,
+        "controller",
+        fold=views.fold,
+        concurrency=settings.api_concurrency,
+        registry=telemetry.registry,
+    )
     hands = Hands(
         settings=settings,
         clock=clock,

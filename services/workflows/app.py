@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NoReturn
 
 from services.workflows.adapters.api import Api
@@ -22,6 +23,7 @@ from services.workflows.adapters.listening import Listener
 from services.workflows.adapters.probes import PodProber
 from services.workflows.adapters.views import OWN_KINDS, Views
 from services.workflows.settings import WorkflowsSettings
+from shared.api import resources as r
 from shared.clock import Clock
 from shared.errors import NotFound, StartupError, Unavailable
 from shared.keyed import KeyedQueue
@@ -136,7 +138,7 @@ def build(
         clock=clock,
         views=views,
         api=api,
-        recorder=EventRecorder(api.event, clock, "pumice-workflows"),
+        recorder=EventRecorder(partial(api.create, r.EVENTS), clock, "pumice-workflows"),
         telemetry=telemetry,
         add_after=queue.add_after,
     )

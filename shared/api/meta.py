@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from pydantic import ConfigDict, Field
 
-from shared.api.base import REQUIRED, Count, Int64, KubeModel, StringMap, Time
+from shared.api.base import JSON, REQUIRED, Count, Int64, KubeModel, StringMap, Time
 
 ATOMIC: Final = ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic"})
 """Server-side apply takes such an object as one value."""
@@ -28,6 +28,11 @@ def format_time(moment: datetime, *, micro: bool = False) -> str:
     """
     utc = moment.astimezone(UTC).replace(tzinfo=None)
     return utc.isoformat(timespec="microseconds" if micro else "seconds") + "Z"
+
+
+def controller_of(raw: JSON) -> JSON | None:
+    """Return the owner reference of what manages an object; the API server lets at most one do so."""
+    return next((one for one in raw["metadata"].get("ownerReferences") or () if one.get("controller")), None)
 
 
 class OwnerReference(KubeModel):

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-from services.controller.core.members import controller_of, own_group
+from services.controller.core.members import own_group
 from services.controller.core.model import JSON
 from services.controller.core.podgroups import quota_usage
 from services.controller.core.status import merge_patch
 from shared.api import names
-from shared.api.meta import format_time
+from shared.api.meta import controller_of, format_time
 from shared.api.pods import PodSpec
 from shared.api.resources import WORKLOADS
 from shared.api.scheduling import PodGroupPhase

@@ -14,14 +14,10 @@ from typing import Final
 from services.controller.core.model import JSON
 from services.controller.core.podview import PodView, owner_job, read_pod
 from shared.api import names
+from shared.api.meta import controller_of
 
 PREFIX: Final = "podgroup-"
 _FAILED: Final = "Failed"
-
-
-def controller_of(raw: JSON) -> JSON | None:
-    """Return the owner reference that manages an object."""
-    return next((one for one in raw["metadata"].get("ownerReferences") or () if one.get("controller")), None)
 
 
 def own_group(raw: JSON) -> str:

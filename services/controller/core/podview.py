@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from shared.api import names
-from shared.api.meta import parse_time
+from shared.api.meta import controller_of, parse_time
 
 JSON = dict[str, Any]
 
@@ -97,14 +97,10 @@ def _restarted(containers: Sequence[JSON]) -> str:
 
 def owner_job(raw: JSON) -> tuple[str, str] | None:
     """Return name and UID of the Job that controls an object, if one does."""
-    for owner in raw["metadata"].get("ownerReferences") or ():
-        if (
-            owner.get("controller")
-            and owner.get("kind") == "Job"
-            and "volcano.sh" in owner.get("apiVersion", "")
-        ):
-            return owner["name"], owner["uid"]
-    return None
+    owner = controller_of(raw)
+    if owner is None or owner.get("kind") != "Job" or "volcano.sh" not in owner.get("apiVersion", ""):
+        return None
+    return owner["name"], owner["uid"]
 
 
 def number(text: str | None) -> int:

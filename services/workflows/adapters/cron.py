@@ -100,7 +100,7 @@ class CronController:
         if obj is None or obj["metadata"].get("uid") != job.uid:
             return None
         try:
-            await hands.api.delete(r.JOBS, obj)
+            await hands.api.remove(r.JOBS, obj)
         except Conflict:
             return None  # another job has its name by now
         except Refused as error:

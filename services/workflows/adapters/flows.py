@@ -122,7 +122,7 @@ class FlowController:
         if obj is None or obj["metadata"].get("uid") != job.uid:
             return
         try:
-            await self._hands.api.delete(r.JOBS, obj)
+            await self._hands.api.remove(r.JOBS, obj)
         except Conflict:
             return  # another job has its name by now
 

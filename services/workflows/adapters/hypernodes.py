@@ -136,7 +136,7 @@ class DiscoveryController:
             except NotFound:
                 continue  # the watch tells, and it is made again
         for name in wanted.deletes:
-            await api.delete(r.HYPERNODES, existing[name])
+            await api.remove(r.HYPERNODES, existing[name])
         return refused
 
 

@@ -6,8 +6,9 @@ from services.workflows.adapters.cron import PREFIX as CRON
 from services.workflows.adapters.flows import FLOW, TEMPLATE, FlowController
 from services.workflows.adapters.hands import Hands
 from services.workflows.adapters.hypernodes import DiscoveryController, HyperNodeController
-from services.workflows.adapters.views import controller_of, key_of, template_of
+from services.workflows.adapters.views import key_of, template_of
 from shared.api import resources as r
+from shared.api.meta import controller_of
 from shared.keyed import KeyedQueue
 from shared.kube.port import JSON, Resource
 

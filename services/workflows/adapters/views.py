@@ -9,6 +9,7 @@ from typing import Any, Final
 from services.workflows.core.model import JobView, read_job
 from shared.api import names
 from shared.api import resources as r
+from shared.api.meta import controller_of
 from shared.clock import Clock
 from shared.kube.informer import Informer
 from shared.kube.informers import Informers
@@ -81,12 +82,6 @@ class Views(Informers):
         """Return the keys of the flows that name a JobTemplate."""
         raws = self[r.JOBFLOWS].by(_TEMPLATE, key_of(namespace, name))
         return [key_of(namespace, raw["metadata"]["name"]) for raw in raws]
-
-
-def controller_of(obj: JSON) -> JSON | None:
-    """Return the owner reference of what controls an object."""
-    owners = obj["metadata"].get("ownerReferences") or ()
-    return next((one for one in owners if one.get("controller")), None)
 
 
 def template_of(job: JSON) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from shared.api import names
 from shared.api.batch import API_VERSION, KIND, JobPhase
-from shared.api.meta import KubeObject, parse_time
+from shared.api.meta import KubeObject, controller_of, parse_time
 
 JSON = dict[str, Any]
 FINISHED: Final = frozenset({JobPhase.COMPLETED, JobPhase.FAILED, JobPhase.TERMINATED})
@@ -59,7 +59,7 @@ def read_job(raw: JSON) -> JobView:
     meta, status = raw["metadata"], raw.get("status") or {}
     state = status.get("state") or {}
     counts = status.get("taskStatusCount") or {}
-    owners = [one for one in meta.get("ownerReferences") or () if one.get("controller")]
+    owner = controller_of(raw)
     return JobView(
         namespace=meta["namespace"],
         name=meta["name"],
@@ -67,7 +67,7 @@ def read_job(raw: JSON) -> JobView:
         phase=state.get("phase") or "",
         created_at=parse_time(meta["creationTimestamp"]),
         changed_at=parse_time(state["lastTransitionTime"]) if state.get("lastTransitionTime") else None,
-        owner_uid=owners[0]["uid"] if owners else "",
+        owner_uid=owner["uid"] if owner else "",
         annotations=meta.get("annotations") or {},
         minimums=dict(_minimums((raw.get("spec") or {}).get("tasks") or ())),
         counts={task: (count or {}).get("phase") or {} for task, count in counts.items()},
