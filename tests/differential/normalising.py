@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any, Final
 
 from tests.differential.servers import Answer
@@ -47,7 +48,7 @@ class Normaliser:
         if isinstance(value, dict):
             return self._object(value)
         if isinstance(value, list):
-            return [self.value(one) for one in value]
+            return _heard([self.value(one) for one in value])
         if isinstance(value, str) and value:
             return self._text(value, key)
         return value
@@ -114,6 +115,15 @@ def _bookmark(value: JSON) -> JSON:
     value = _at_now(value)
     rows = [row | {"object": _at_now(row["object"])} for row in value.get("rows") or () if row.get("object")]
     return value | {"rows": rows} if rows else value
+
+
+def _heard(events: list[Any]) -> list[Any]:
+    """Leave out a bookmark that says the same again: they come by the clock, so a slow watch sees more."""
+    return [
+        one
+        for before, one in pairwise([None, *events])
+        if not (isinstance(one, dict) and one.get("type") == "BOOKMARK" and one == before)
+    ]
 
 
 def _time(found: re.Match[str]) -> str:
