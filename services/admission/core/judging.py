@@ -1,4 +1,4 @@
-"""What is wrong with a new job: one function behind the topic and behind the webhook."""
+"""What is wrong with a job: for new ones, one function behind the topic and behind the webhook."""
 
 from __future__ import annotations
 
@@ -38,6 +38,17 @@ def judge_new_job(obj: JSON, view: QueueView, settings: Defaults) -> Judged:
     )
     broken = [violation for violation in found if violation.path not in derived]
     return Judged(job, (*read.violations, *broken))
+
+
+def judge_changed_job(old: Job, new: Job, view: QueueView, settings: Defaults) -> list[Violation]:
+    """Judge what a job is changed to.
+
+    Both are read with their defaults: applying a manifest again replaces the list of tasks by one that lacks
+    them, and is no change.
+    """
+    derived = derived_numbers(new)
+    found = validate_job(apply_defaults(new, settings), view, apply_defaults(old, settings))
+    return [violation for violation in found if violation.path not in derived]
 
 
 def _rules(written: Job, job: Job, view: QueueView, settings: Defaults) -> list[Violation]:

@@ -11,8 +11,7 @@ from services.admission.core.damage import standing
 from services.admission.core.defaults import Defaults, apply_defaults
 from services.admission.core.hypernodes import validate_hypernode
 from services.admission.core.jobflows import validate_jobflow
-from services.admission.core.jobs import validate_job
-from services.admission.core.judging import judge_new_job
+from services.admission.core.judging import judge_changed_job, judge_new_job
 from services.admission.core.patches import json_patch
 from services.admission.core.podgroups import apply_podgroup_defaults, validate_podgroup
 from services.admission.core.pods import validate_pod
@@ -117,7 +116,7 @@ def _validate_job(request: Request, world: World, rules: Rules) -> Verdict:
         obj = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", **new}
         return Verdict(judge_new_job(obj, world, rules.defaults).violations)
     old = salvage(Job, request.old).object
-    return _checked(Job, new, lambda job: validate_job(job, world, old))
+    return _checked(Job, new, lambda job: judge_changed_job(old, job, world, rules.defaults))
 
 
 def _mutate_queue(request: Request, _: World, __: Rules) -> Verdict:

@@ -12,15 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from services.admission.core.defaults import Defaults, apply_defaults
 from services.admission.core.patches import json_patch
 from services.admission.core.resource_groups import ResourceGroup
 from services.admission.core.review import MAX_REASONS, Request, Verdict, answer, read_review
 from services.admission.core.view import FixedView
 from services.admission.core.violations import Violation
 from services.admission.core.webhooks import Rules, decide, names_asked_for
+from shared.api.batch import Job
 from shared.api.webhooks import HOOKS, PATHS
 from shared.errors import ContractError
-from tests.unit.admission.worlds import VALID, VIEW, spoiled
+from tests.unit.admission.worlds import VALID, VIEW, put, spoiled
 
 JOBS = next(hook.resource for hook in HOOKS if hook.path == "/jobs/validate")
 QUEUES = next(hook.resource for hook in HOOKS if hook.path == "/queues/validate")
@@ -219,6 +221,19 @@ def test_a_job_changes_only_where_it_may(changes, expected):
     one = request(operation="UPDATE", obj=spoiled(*changes), old=VALID)
     verdict = decide("/jobs/validate", one, VIEW, Rules())
     assert [(violation.code, violation.path) for violation in verdict.violations] == expected
+
+
+def test_a_manifest_is_applied_again_though_its_tasks_lack_what_defaults_gave_them():
+    """kubectl replaces the whole list of tasks; what a job has beside lists it leaves alone."""
+    first = spoiled(("spec/tasks/0/name", ...), ("spec/tasks/1/template/spec/hostNetwork", True))
+    made = apply_defaults(Job.model_validate(first), Defaults()).dump()
+    again = copy.deepcopy(made)
+    again["spec"]["tasks"] = copy.deepcopy(first["spec"]["tasks"])
+    assert again != made
+    assert decide("/jobs/validate", request(operation="UPDATE", obj=again, old=made), VIEW, Rules()).allowed
+    put(again, "spec/tasks/1/maxRetry", 9)
+    verdict = decide("/jobs/validate", request(operation="UPDATE", obj=again, old=made), VIEW, Rules())
+    assert [one.path for one in verdict.violations] == ["spec.tasks[1].maxRetry"]
 
 
 def test_a_job_that_newer_rules_would_refuse_can_still_be_labelled_and_cleaned_up():
