@@ -103,9 +103,12 @@ class HttpCluster:
                 for event in decoder.feed(chunk):
                     yield event
 
-    async def create(self, resource: Resource, namespace: str | None, body: JSON) -> JSON:
-        """Create and return the stored object."""
-        return await self._json("POST", resource.path(namespace), body=body)
+    async def create(
+        self, resource: Resource, namespace: str | None, body: JSON, *, dry_run: bool = False
+    ) -> JSON:
+        """Create and return the stored object, or what would be stored."""
+        params = {"dryRun": "All"} if dry_run else None
+        return await self._json("POST", resource.path(namespace), body=body, params=params, safe=dry_run)
 
     async def replace(
         self, resource: Resource, namespace: str | None, body: JSON, *, subresource: str | None = None

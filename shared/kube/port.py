@@ -107,8 +107,13 @@ class Cluster(Protocol):
         """
         ...
 
-    async def create(self, resource: Resource, namespace: str | None, body: JSON) -> JSON:
-        """Create and return the stored object. Raises AlreadyExists, Refused."""
+    async def create(
+        self, resource: Resource, namespace: str | None, body: JSON, *, dry_run: bool = False
+    ) -> JSON:
+        """Create and return the stored object. Raises AlreadyExists, Refused.
+
+        ``dry_run``: only say what would be stored, with defaults and after webhooks.
+        """
         ...
 
     async def replace(

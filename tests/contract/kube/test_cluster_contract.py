@@ -53,6 +53,15 @@ async def test_an_object_that_breaks_a_rule_is_refused_with_the_field(cluster, n
         await cluster.create(JOBS, namespace, job)
 
 
+async def test_a_dry_run_says_what_would_be_stored_and_stores_nothing(cluster, namespace):
+    said = await cluster.create(PODS, namespace, pod("trial"), dry_run=True)
+    assert said["spec"]["terminationGracePeriodSeconds"] == 30, "defaults are filled in"
+    with pytest.raises(NotFound):
+        await cluster.get(PODS, namespace, "trial")
+    with pytest.raises(Refused, match=r"metadata\.name"):
+        await cluster.create(PODS, namespace, pod("Not A Name"), dry_run=True)
+
+
 async def test_a_replacement_of_an_old_version_is_a_conflict(cluster, namespace):
     made = await cluster.create(CONFIGMAPS, namespace, config_map("a", x="1"))
     changed = await cluster.replace(CONFIGMAPS, namespace, {**made, "data": {"x": "2"}})

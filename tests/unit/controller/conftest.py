@@ -265,12 +265,13 @@ class Mortal:
 
         async def call(*args, **options):
             self._life.check()
-            await self._life.reached(name, "before")
+            what = "dry run" if options.get("dry_run") else name
+            await self._life.reached(what, "before")
             result = await found(*args, **options)
             opens = name in ("consume", "read", "transactional")
             if opens:
                 self._life.opened.append(result)
-            await self._life.reached(name, "after")
+            await self._life.reached(what, "after")
             self._life.check()
             return Mortal(result, self._life) if opens else result
 
