@@ -50,17 +50,17 @@ class Writes:
         self._fold(resource, obj)
         return obj
 
+    async def dry_run(self, resource: Resource, namespace: str | None, body: JSON) -> JSON:
+        """Return what would be created, with defaults and after webhooks. Raises as create."""
+        async with self._counted("dry-run", resource):
+            return await self._cluster.create(resource, namespace, body, dry_run=True)
+
     async def patch(
         self,
         resource: Resource,
         namespace: str | None,
         name: str,
         body: JSON | list[JSON],
-    async def dry_run(self, resource: Resource, namespace: str | None, body: JSON) -> JSON:
-        """Return what would be created, with defaults and after webhooks. Raises as create."""
-        async with self._counted("dry-run", resource):
-            return await self._cluster.create(resource, namespace, body, dry_run=True)
-
         *,
         kind: Patch = Patch.MERGE,
         subresource: str | None = None,

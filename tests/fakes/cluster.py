@@ -40,9 +40,9 @@ class FakeCluster:
         self.log: list[str] = []
         self.before: Hook = _pass
         self.after: Hook = _pass
-        self._changed = asyncio.Condition()
         self.admit: Callable[[Resource, JSON], None] = lambda _resource, _obj: None
         """Changes what is created, as defaults and webhooks do."""
+        self._changed = asyncio.Condition()
 
     # ------------------------------------------------------------------ the port
     async def get(self, resource: Resource, namespace: str | None, name: str) -> JSON:
@@ -69,22 +69,22 @@ class FakeCluster:
         self, resource: Resource, namespace: str | None, body: JSON, *, dry_run: bool = False
     ) -> JSON:
         name = body["metadata"]["name"]
-        await self.before("create", resource, name)
         if dry_run:
             await self.before("dry-run", resource, name)
             self._count("dry-run", resource, name)
             return self._admitted(resource, body)
+        await self.before("create", resource, name)
         obj = self.put(resource, self._admitted(resource, body), namespace)
         self._count("create", resource, name)
         await self.after("create", resource, name)
         return copy.deepcopy(obj)
 
-    def put(self, resource: Resource, body: JSON, namespace: str | None = None) -> JSON:
     def _admitted(self, resource: Resource, body: JSON) -> JSON:
         obj = copy.deepcopy(body)
         self.admit(resource, obj)
         return obj
 
+    def put(self, resource: Resource, body: JSON, namespace: str | None = None) -> JSON:
         """Create an object without counting a write (as somebody else)."""
         obj = copy.deepcopy(body)
         meta = obj["metadata"]
