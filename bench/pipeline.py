@@ -15,29 +15,24 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import httpx
 
 from bench.command import at_least, parser, show
-from bench.report import Report, Row, Spread
+from bench.load import IN_FLIGHT, PodWatch, at_most, job
+from bench.report import Report, Row, Spread, quantile
 from shared.api.resources import JOBS, PODS
 from shared.clock import SystemClock
 from shared.kube.client import connect
-from shared.kube.informer import Informer
-from shared.kube.port import Cluster
+from shared.kube.port import JSON, Cluster
 from shared.log.connect import open_log
 from shared.log.port import Record, Start, TopicSpec
 from shared.process import exit_code
-
-JSON = dict[str, Any]
-GPU: Final = "nvidia.com/gpu"
-_PATIENCE: Final = 600.0
-_IN_FLIGHT: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,82 +47,6 @@ class Work:
     log: str
     kubeconfig: Path | None
     run_seconds: float
-
-
-def job(name: str, size: int, gpus: int, seconds: float | None) -> JSON:
-    """Return a gang of ``size`` pods; it runs for ``seconds``, or until it is deleted."""
-    amounts = {"cpu": "1", "memory": "1Gi", GPU: gpus}
-    command = ["sleep", str(seconds)] if seconds is not None else ["train"]
-    container = {
-        "name": "main",
-        "image": "train",
-        "command": command,
-        "resources": {"requests": amounts, "limits": amounts},
-    }
-    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
-    return {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"minAvailable": size, "tasks": [{"name": "t", "replicas": size, "template": template}]},
-    }
-
-
-class BoundPods:
-    """Sees from outside when pods are bound; ``wait`` for a job's."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._bound: dict[str, set[str]] = {}
-        self._last: dict[str, float] = {}
-        self._changed = asyncio.Event()
-        self._informer = Informer(
-            cluster, PODS, clock=SystemClock(), on_change=self._note, transform=self._trim
-        )
-
-    @staticmethod
-    def _trim(pod: JSON) -> JSON:
-        metadata = {name: pod["metadata"][name] for name in ("name", "namespace", "uid", "resourceVersion")}
-        metadata["labels"] = pod["metadata"].get("labels", {})
-        return {"metadata": metadata, "spec": {"nodeName": pod["spec"].get("nodeName")}}
-
-    def _note(self, _: JSON | None, new: JSON | None) -> None:
-        if new is None or not new["spec"]["nodeName"]:
-            return
-        owner = new["metadata"]["labels"].get("volcano.sh/job-name", "")
-        self._bound.setdefault(owner, set()).add(new["metadata"]["uid"])
-        self._last[owner] = time.perf_counter()
-        self._changed.set()
-
-    @property
-    def pods(self) -> int:
-        """Return how many pods were ever bound."""
-        return sum(map(len, self._bound.values()))
-
-    async def wait(self, condition: Callable[[], bool]) -> None:
-        """Return when ``condition`` holds; it is looked at after each binding."""
-        async with asyncio.timeout(_PATIENCE):
-            while not condition():
-                self._changed.clear()
-                await self._changed.wait()
-
-    def of(self, owner: str) -> int:
-        """Return how many pods of a job were ever bound."""
-        return len(self._bound.get(owner, ()))
-
-    def when(self, owner: str) -> float:
-        """Return the time of a job's last binding."""
-        return self._last[owner]
-
-    @asynccontextmanager
-    async def watching(self) -> AsyncIterator[BoundPods]:
-        """Watch as long as the block lasts."""
-        task = asyncio.create_task(self._informer.run())
-        try:
-            await self._informer.synced()
-            yield self
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
 
 @asynccontextmanager
@@ -169,49 +88,38 @@ async def a_platform(work: Work, directory: Path) -> AsyncIterator[tuple[str, Cl
             await cluster.close()
 
 
-async def lone_gangs(work: Work, gateway: str, cluster: Cluster, pods: BoundPods) -> list[float]:
+async def lone_gangs(work: Work, gateway: str, cluster: Cluster, pods: PodWatch) -> list[float]:
     """Return, in milliseconds, HTTP submission to all bound for gangs of 4 on an idle platform."""
     samples = []
     run = os.getpid()
     async with httpx.AsyncClient(base_url=gateway, timeout=60) as http:
         for number in range(work.lone + 3):
-            name = f"lone-{run}-{number}"
+            name, bound = f"lone-{run}-{number}", pods.bound
             begin = time.perf_counter()
             (await http.post("/v1/jobs", json=job(name, 4, 8, None))).raise_for_status()
-            await pods.wait(lambda name=name: pods.of(name) == 4)  # type: ignore[misc]
+            await pods.wait(lambda bound=bound: pods.bound - bound == 4, "a lone gang's last binding")  # type: ignore[misc]
             if number >= 3:  # the first ones warm caches and connections
-                samples.append((pods.when(name) - begin) * 1000)
+                samples.append((pods.last_bound - begin) * 1000)
             await cluster.delete(JOBS, "default", name)
             await asyncio.sleep(0.05)
     return samples
 
 
-async def burst(work: Work, gateway: str, pods: BoundPods, gangs: int, size: int) -> float:
+async def burst(work: Work, gateway: str, pods: PodWatch, gangs: int, size: int) -> float:
     """Return the seconds from the first submission until every pod of all gangs was bound."""
     run = f"burst-{size}-{os.getpid()}"
-    before = pods.pods
+    before = pods.bound
     begin = time.perf_counter()
-    limits = httpx.Limits(max_connections=_IN_FLIGHT)
+    limits = httpx.Limits(max_connections=IN_FLIGHT)
     async with httpx.AsyncClient(base_url=gateway, timeout=120, limits=limits) as http:
 
         async def submit(number: int) -> None:
             body = job(f"{run}-{number}", size, 1, work.run_seconds)
             (await http.post("/v1/jobs", json=body)).raise_for_status()
 
-        await at_most(_IN_FLIGHT, (submit(number) for number in range(gangs)))
-    await pods.wait(lambda: pods.pods - before >= gangs * size)
-    return time.perf_counter() - begin
-
-
-async def at_most(limit: int, calls: Iterable[Coroutine[Any, Any, Any]]) -> None:
-    """Await all calls, ``limit`` at once."""
-    waiting = iter(calls)
-
-    async def worker() -> None:
-        for one in waiting:
-            await one
-
-    await asyncio.gather(*(worker() for _ in range(limit)))
+        await at_most(IN_FLIGHT, (submit(number) for number in range(gangs)))
+    await pods.wait(lambda: pods.bound - before >= gangs * size, "the last binding")
+    return pods.last_bound - begin
 
 
 async def log_round_trip(url: str, samples: int = 300) -> list[float]:
@@ -245,7 +153,7 @@ async def raw_rates(cluster: Cluster, node: str, pods: int) -> dict[str, float]:
 
     async def rate(calls: list[Coroutine[Any, Any, Any]]) -> float:
         begin = time.perf_counter()
-        await at_most(_IN_FLIGHT, calls)
+        await at_most(IN_FLIGHT, calls)
         return len(calls) / (time.perf_counter() - begin)
 
     names = [f"raw-{number}" for number in range(pods)]
@@ -292,7 +200,7 @@ async def one_round(work: Work) -> Round:
         trips = await log_round_trip(work.log)
         bare = await bare_server(work, directory)
         bursts: dict[tuple[int, int], float] = {}
-        async with a_platform(work, directory) as (gateway, cluster), BoundPods(cluster).watching() as pods:
+        async with a_platform(work, directory) as (gateway, cluster), PodWatch(cluster).watching() as pods:
             lone = await lone_gangs(work, gateway, cluster, pods)
             for gangs, size in ((work.gangs, work.size), (work.singles, 1)):
                 if gangs:
@@ -314,7 +222,7 @@ def report(work: Work, rounds: Sequence[Round]) -> Report:
         for share in (0.5, 0.9, 0.99):
             row[f"p{round(share * 100)}"] = of(lambda one, s=samples, q=share: quantile(getattr(one, s), q))  # type: ignore[misc]
         table.rows.append(row)
-    table = made.table("Bursts", f"{_IN_FLIGHT} submissions in flight; a pod asks for one GPU.")
+    table = made.table("Bursts", f"{IN_FLIGHT} submissions in flight; a pod asks for one GPU.")
     for key in rounds[0].bursts:
         gangs, size = key
         rate = of(lambda one, key=key: key[0] * key[1] / one.bursts[key])  # type: ignore[misc]
@@ -327,15 +235,9 @@ def report(work: Work, rounds: Sequence[Round]) -> Report:
                 "of the bare API server's rate": ratio,
             }
         )
-    table = made.table("Limit: the bare API server", f"Pods a second, {_IN_FLIGHT} requests in flight.")
+    table = made.table("Limit: the bare API server", f"Pods a second, {IN_FLIGHT} requests in flight.")
     table.rows.append({kind: of(lambda one, kind=kind: one.bare[kind]) for kind in rounds[0].bare})  # type: ignore[misc]
     return made
-
-
-def quantile(values: Sequence[float], share: float) -> float:
-    """Return a sample quantile by the nearest rank."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

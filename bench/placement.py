@@ -32,7 +32,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from bench.command import at_least, parser, show
-from bench.report import Report, Row, Spread
+from bench.report import Report, Row, Spread, quantile
 from services.scheduler.core.cycle import decide
 from services.scheduler.core.decisions import Decision
 from services.scheduler.core.model import Model
@@ -220,11 +220,6 @@ def growth(size: int, costs: Mapping[int, float]) -> Row:
     return {"gang": size, **by_nodes, "factor": figures[-1] / figures[0]}
 
 
-def percentile(values: Sequence[float], part: float) -> float:
-    """Return the value below which ``part`` of the values are."""
-    return sorted(values)[min(len(values) - 1, int(part * len(values)))]
-
-
 def run(options: argparse.Namespace) -> Report:
     """Measure everything the options ask for."""
     report = Report(
@@ -250,8 +245,8 @@ def run(options: argparse.Namespace) -> Report:
         table.rows.append(
             {
                 "nodes": nodes,
-                "p50": percentile(seconds, 0.5),
-                "p99": percentile(seconds, 0.99),
+                "p50": quantile(seconds, 0.5),
+                "p99": quantile(seconds, 0.99),
                 "most": max(seconds),
             }
         )
@@ -260,7 +255,7 @@ def run(options: argparse.Namespace) -> Report:
     )
     for nodes in options.nodes:
         seconds = [value * 1e6 for value in waiting(nodes, options.waiting, options.lone // 4)]
-        table.rows.append({"nodes": nodes, "p50": percentile(seconds, 0.5), "p99": percentile(seconds, 0.99)})
+        table.rows.append({"nodes": nodes, "p50": quantile(seconds, 0.5), "p99": quantile(seconds, 0.99)})
     table = report.table("Memory")
     table.rows += [memory(nodes, options.pods) for nodes in options.nodes]
     return report

@@ -96,6 +96,12 @@ class Report:
         sys.stdout.write(self.json() if output == "json" else self.markdown())
 
 
+def quantile(values: Sequence[float], share: float) -> float:
+    """Return a sample quantile by the nearest rank."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
 def machine() -> Row:
     """Say on what it ran; the load is that of the start, the run's own part excluded."""
     return {
