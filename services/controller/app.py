@@ -11,6 +11,7 @@ from typing import Final, NoReturn
 from services.controller.adapters.api import Api
 from services.controller.adapters.applier import Applier, by_gang
 from services.controller.adapters.dependents import Dependents
+from services.controller.adapters.dry_runs import DryRuns
 from services.controller.adapters.expiry import Expiry
 from services.controller.adapters.groups import GroupController
 from services.controller.adapters.hands import Hands
@@ -189,7 +190,8 @@ def build(
         settings.expose_annotations,
     )
     dependents = Dependents(cluster, api, clock=clock, keys=keys, outside=outside, on_change=changed)
-    jobs = JobController(hands, dependents)
+    dry_runs = DryRuns(api, clock, gangs.shapes, age=settings.dry_run_seconds)
+    jobs = JobController(hands, dependents, dry_runs)
     groups = GroupController(hands, gangs)
     queues = QueueController(hands)
     expiry = Expiry(hands)

@@ -63,6 +63,13 @@ class ControllerSettings(CommonSettings):
         description="Seconds after which a PodGroup that was made for pods without one, and has no pods any"
         " more, is deleted; longer than an owner takes to replace a pod.",
     )
+    dry_run_seconds: float = Field(
+        300.0,
+        ge=0,
+        description="How long, in seconds, the API server's word on what pods of a template would be is kept:"
+        " asked by a dry run, once for all jobs of a template. Gangs that wait are asked about again after"
+        " it.",
+    )
     expose_url: str = Field(
         "",
         description="Pattern of the URLs of exposed ports, with {namespace}, {job} and {name}: a host for"

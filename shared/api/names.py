@@ -76,6 +76,8 @@ READY_SINCE: Final = "pumice.dev/ready-since"
 """On PodGroups: since when the gang of this generation can be scheduled, to the microsecond."""
 SCALE: Final = "pumice.dev/scale"
 """On PodGroups: the scale of the job (minimum, sizes of tasks, priority) that its spec was written for."""
+SHAPES: Final = "pumice.dev/shapes"
+"""On PodGroups: what the API server would make of each task's pods, as far as placing goes; as JSON."""
 NODE_POOL: Final = "pumice.dev/pool"
 """Label of nodes, annotation or node selector of jobs: the node pool. Each has one scheduler."""
 

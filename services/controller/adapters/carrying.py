@@ -12,10 +12,12 @@ from typing import Final
 import orjson
 
 from services.controller.adapters.dependents import Dependents
+from services.controller.adapters.dry_runs import DryRuns
 from services.controller.adapters.hands import Hands, together
 from services.controller.adapters.memory import Memory
 from services.controller.adapters.publisher import change_ids, ready_id
 from services.controller.core.dependents import NEEDED
+from services.controller.core.dryrun import is_to_be_asked, tells_shapes, with_shapes
 from services.controller.core.gangs import complete_enough, unplaced
 from services.controller.core.jobs import plan
 from services.controller.core.model import Wanted
@@ -36,17 +38,25 @@ class Carrier:
     """Does what the core planned; ``look_again(key, seconds)`` has a job looked at once more."""
 
     def __init__(
-        self, hands: Hands, dependents: Dependents, look_again: Callable[[str, float], None]
+        self,
+        hands: Hands,
+        dependents: Dependents,
+        dry_runs: DryRuns,
+        look_again: Callable[[str, float], None],
     ) -> None:
         self._hands = hands
         self._dependents = dependents
+        self._dry_runs = dry_runs
         self._look_again = look_again
 
     async def carry_out(self, key: str, raw: JSON, world: World, memory: Memory) -> None:
         """Plan and do. Raises what the world answers; done again later, nothing is done twice."""
         hands, wanted = self._hands, world.wanted
         now = hands.clock.now()
+        world, shapes = await self._ask(key, world, memory)
         todo = await self._with_dependents(key, world, now, memory)
+        if shapes is not None:
+            todo = with_shapes(todo, world.group, shapes)
         if todo.look_again is not None:
             self._look_again(key, (todo.look_again - now).total_seconds())
         for note in todo.notes:
@@ -62,6 +72,31 @@ class Carrier:
         if todo.status.phase not in NEEDED and not wanted.deleting:
             await self._dependents.keep(wanted, todo.status.phase, partial(self._note, wanted, memory))
         await self._announce(key, wanted, memory)
+
+    async def _ask(self, key: str, world: World, memory: Memory) -> tuple[World, str | None]:
+        """Ask what the API server would make of pods that are to be announced; None: there is no news.
+
+        Where it would refuse them, a gang that is not announced yet waits; one that is keeps its place, and
+        is told of when its pods are made.
+        """
+        if not is_to_be_asked(world):
+            return world, None
+        now, basis = self._hands.clock.monotonic(), world.wanted.raw["metadata"].get("generation")
+        if world.group is not None and memory.asked is not None and memory.asked[0] == basis:
+            left = memory.asked[1] - now
+            if left > 0:
+                self._look_again(key, left)
+                return world, None
+        verdict = await self._dry_runs.ask(world)
+        memory.asked = (basis, verdict.due)
+        self._look_again(key, verdict.due - now)
+        if not verdict.refused:
+            return world, verdict.shapes
+        if world.group is None:
+            world = replace(world, problem=verdict.refused, problem_reason=JobReason.FAILED_CREATE)
+        else:
+            self._note(world.wanted, memory, Note(JobReason.FAILED_CREATE, verdict.refused, warning=True))
+        return world, None
 
     async def _with_dependents(self, key: str, world: World, now: datetime, memory: Memory) -> Plan:
         """Plan, and have there what the job's pods need before its PodGroup and pods are made."""
@@ -114,14 +149,15 @@ class Carrier:
             return
         moves = group is not None and "phase" in ((todo.group_patch or {}).get("status") or {})
         taken_back = moves and bool(todo.delete)
-        if not (todo.urgent or taken_back) and self._may_wait(key, memory):
+        if not (todo.urgent or taken_back or tells_shapes(todo)) and self._may_wait(key, memory):
             return
         memory.status.end()
         if status is not None:
             body = {"metadata": {"uid": wanted.uid}, "status": status}
             await self._hands.api.patch(r.JOBS, wanted.namespace, wanted.name, body, subresource="status")
         if todo.group_patch is not None and group is not None:
-            body = {"metadata": {"uid": group.uid}, **todo.group_patch}
+            metadata = {**(todo.group_patch.get("metadata") or {}), "uid": group.uid}
+            body = {**todo.group_patch, "metadata": metadata}
             await self._hands.api.patch(r.PODGROUPS, wanted.namespace, group.name, body)
 
     def _may_wait(self, key: str, memory: Memory) -> bool:

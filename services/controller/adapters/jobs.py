@@ -8,6 +8,7 @@ from typing import Final
 
 from services.controller.adapters.carrying import Carrier
 from services.controller.adapters.dependents import Dependents
+from services.controller.adapters.dry_runs import DryRuns
 from services.controller.adapters.hands import Hands
 from services.controller.adapters.memory import Memory
 from services.controller.adapters.observer import as_view
@@ -37,7 +38,7 @@ _PLACED: Final = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED})
 class JobController:
     """Keeps jobs, podgroups, pods and statuses true; one job is never handled twice at the same time."""
 
-    def __init__(self, hands: Hands, dependents: Dependents) -> None:
+    def __init__(self, hands: Hands, dependents: Dependents, dry_runs: DryRuns) -> None:
         self._hands = hands
         self._dependents = dependents
         self._queue = KeyedQueue(
@@ -46,7 +47,7 @@ class JobController:
             workers=hands.settings.workers,
             on_retry=self._retried,
         )
-        self._carrier = Carrier(hands, dependents, self._queue.add_after)
+        self._carrier = Carrier(hands, dependents, dry_runs, self._queue.add_after)
         hands.memories.replaced = self._gone
         self._blocked: set[str] = set()
         self._settled_at = 0.0

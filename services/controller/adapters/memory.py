@@ -56,6 +56,8 @@ class Memory:
     """The generation that ``decision`` was about."""
     decided_at: datetime | None = None
     """When it was decided: reports of before are late."""
+    asked: tuple[object, float] | None = None
+    """The job's own generation for which the API server was asked about pods, and until when that holds."""
     announced: Gang | None = None
     announced_unplaced: frozenset[str] = frozenset()
     status: Since = field(default_factory=Since)

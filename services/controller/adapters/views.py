@@ -195,7 +195,7 @@ def _gang_basis(
     return (
         (wanted.uid, raw.get("generation"), wanted.deleting, tuple(wanted.annotations.items())),
         (status.phase, status.generation),
-        (group.uid, group.generation, group.deleting),
+        (group.uid, group.generation, group.deleting, group.shapes),
         (special, placed),
         (waiting, there),
     )

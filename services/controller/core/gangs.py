@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from services.controller.core.dependencies import gang_minimum, minimums, waiting_tasks
+from services.controller.core.dryrun import read_shapes
 from services.controller.core.lifecycle import LIVE
 from services.controller.core.model import GroupView, Priorities, Task, Wanted
 from services.controller.core.pods import placing_spec, pod_annotations
@@ -15,7 +16,7 @@ from services.controller.core.shapes import shape_of
 from services.controller.core.status import Status
 from shared.api import names
 from shared.api.batch import JobPhase
-from shared.events.contracts import Gang, GangTask, Member
+from shared.events.contracts import Gang, GangTask, Member, Shape
 
 DEFAULT_POOL: Final = "default"
 
@@ -31,7 +32,8 @@ def gang_of(
 
     A member whose name an older pod still has is left out until that one is gone: it cannot be made yet.
     While members wait for a node, those that have ended are left out too, and count for the minimum.
-    So are members of tasks that wait for others, with what they would count for it.
+    So are members of tasks that wait for others, with what they would count for it. Raises ValueError
+    where a template, or what the PodGroup notes about it, cannot be read.
     """
     phase = status.phase or JobPhase.PENDING
     if wanted.deleting or phase not in LIVE or group is None or group.deleting or not wanted.tasks:
@@ -46,14 +48,17 @@ def gang_of(
     out = ended | frozenset(pod.name for pod in pods if pod.generation != status.generation)
     if waiting:
         out |= _absent(wanted, waiting, own)
-    tasks = tuple(_task(wanted, task, priorities, least[task.name], out, ended) for task in wanted.tasks)
+    shapes = _shapes(wanted, group, priorities)
+    tasks = tuple(
+        _task(wanted, task, shapes[task.name], least[task.name], out, ended) for task in wanted.tasks
+    )
     return Gang(
         namespace=wanted.namespace,
         name=group.name,
         uid=group.uid,
         generation=status.generation,
         job=wanted.name,
-        pool=pool_of(wanted),
+        pool=_pool(wanted, tasks),
         queue=wanted.queue,
         priority=_priority(wanted, priorities, tasks),
         priority_class=wanted.priority_class,
@@ -101,12 +106,10 @@ def complete_enough(gang: Gang) -> bool:
     )
 
 
-def pool_of(wanted: Wanted) -> str:
+def _pool(wanted: Wanted, tasks: tuple[GangTask, ...]) -> str:
     """Return the job's node pool: its annotation's, else the node selector's of its first task."""
-    for task in wanted.tasks[:1]:
-        selected = task.spec.template.spec.node_selector.get(names.NODE_POOL)
-        return wanted.annotations.get(names.NODE_POOL) or selected or DEFAULT_POOL
-    return DEFAULT_POOL
+    selected = tasks[0].shape.node_selector.get(names.NODE_POOL)
+    return wanted.annotations.get(names.NODE_POOL) or selected or DEFAULT_POOL
 
 
 def _absent(wanted: Wanted, waiting: frozenset[str], own: Sequence[PodView]) -> frozenset[str]:
@@ -119,7 +122,7 @@ def _absent(wanted: Wanted, waiting: frozenset[str], own: Sequence[PodView]) -> 
 def _task(
     wanted: Wanted,
     task: Task,
-    priorities: Priorities,
+    shape: Shape,
     least: int,
     out: frozenset[str],
     ended: frozenset[str],
@@ -130,10 +133,21 @@ def _task(
     minimum = least if wanted.task_minimums <= wanted.min_available else 0
     return GangTask(
         name=task.name,
-        shape=shape_of(placing_spec(wanted, task), pod_annotations(wanted, task), priorities),
+        shape=shape,
         members=tuple(Member(pod=name, index=index) for name, index in pods if name not in out),
         minimum=max(0, minimum - done),
     )
+
+
+def _shapes(wanted: Wanted, group: GroupView, priorities: Priorities) -> dict[str, Shape]:
+    """Return each task's shape: as its PodGroup notes it, else (it is of an older version) as written."""
+    noted = read_shapes(group.shapes)
+    return {
+        task.name: noted[task.name].shape_now(priorities)
+        if task.name in noted
+        else shape_of(placing_spec(wanted, task), pod_annotations(wanted, task), priorities)
+        for task in wanted.tasks
+    }
 
 
 def _priority(wanted: Wanted, priorities: Priorities, tasks: tuple[GangTask, ...]) -> int:

@@ -195,6 +195,8 @@ class GroupView:
     raw: JSON = field(repr=False)
     scale: str = ""
     """The job's scale for which its spec was written."""
+    shapes: str = ""
+    """What the API server would make of its pods; see :mod:`services.controller.core.dryrun`."""
 
     @property
     def admitted(self) -> bool:
@@ -219,6 +221,7 @@ def read_group(raw: JSON, generation: int = 0) -> GroupView:
         ready_since=precise(meta.get("creationTimestamp"), annotations.get(names.READY_SINCE)),
         raw=raw,
         scale=annotations.get(names.SCALE) or "",
+        shapes=annotations.get(names.SHAPES) or "",
     )
 
 

@@ -67,12 +67,15 @@ def make_pod(wanted: Wanted, status: Status, task: Task, index: int, *, node: st
     return pod
 
 
-def _labels(wanted: Wanted, task: Task, index: int) -> dict[str, str]:
+def inherited_labels(wanted: Wanted, task: Task, index: int) -> dict[str, str]:
+    """Return the labels that a pod has from its job, beside those that name it."""
     inherited = {key: wanted.labels[key] for key in _LABELS_FROM_JOB if key in wanted.labels}
     partition = task.partition(index)
-    if partition is not None:
-        inherited[names.PARTITION_ID] = str(partition)
-    return inherited | {
+    return inherited if partition is None else inherited | {names.PARTITION_ID: str(partition)}
+
+
+def _labels(wanted: Wanted, task: Task, index: int) -> dict[str, str]:
+    return inherited_labels(wanted, task, index) | {
         names.JOB_NAME: wanted.name,
         names.JOB_NAMESPACE: wanted.namespace,
         names.QUEUE_NAME: wanted.queue,

@@ -15,7 +15,7 @@ from tests.unit.controller.conftest import EPOCH, job
 pytestmark = pytest.mark.looptime
 
 
-async def test_the_main_job_costs_eleven_writes(world):
+async def test_the_main_job_costs_eleven_writes_and_the_first_of_its_kind_two_dry_runs(world):
     async with world() as w:
         await asyncio.sleep(1)
         before = len(w.cluster.log)
@@ -27,6 +27,8 @@ async def test_the_main_job_costs_eleven_writes(world):
         name = w.group()["metadata"]["name"]
         assert w.cluster.log[before:] == [
             "create jobs/train",
+            "dry-run pods/train-master-0-dry-run",
+            "dry-run pods/train-worker-0-dry-run",
             f"create podgroups/{name}",
             f"patch podgroups/{name}",  # Inqueue: from here on pods may exist
             "create pods/train-master-0",  # bound: no write of its own for the binding
