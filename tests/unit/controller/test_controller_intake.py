@@ -9,7 +9,7 @@ import pytest
 from shared.api import resources as r
 from shared.errors import NotFound, Refused
 from shared.events import topics
-from shared.events.contracts import GangReport, Reason
+from shared.events.contracts import GangReport, JobAction, Reason
 from tests.unit.controller.conftest import EPOCH, job
 
 pytestmark = pytest.mark.looptime
@@ -187,6 +187,21 @@ async def test_a_job_of_wrong_types_harms_no_other(world):
         w.cluster.put(r.JOBS, {**job("broken"), "spec": {"tasks": "none"}})
         await w.admit(job())
         await w.run_gang()
+
+
+async def test_what_is_ordered_again_is_told_again(world):
+    async with world() as w:
+        await w.admit(job())
+        await w.run_gang()
+        orders = ((JobAction.SUSPEND, "Aborted"), (JobAction.RESUME, "Pending")) * 2
+        for number, (action, phase) in enumerate(orders):
+            await w.command(action, event_id=f"order-{number}")
+            await asyncio.sleep(1)
+            w.cluster.stop_pods()
+            await w.until(lambda phase=phase: w.phase() == phase)
+        said = [e["message"] for e in w.cluster.all(r.EVENTS) if e["reason"] == "CommandIssued"]
+        assert len([text for text in said if "AbortJob" in text]) == 2
+        assert len([text for text in said if "ResumeJob" in text]) == 2
 
 
 async def test_what_is_not_applied_is_said(world):
