@@ -53,6 +53,7 @@ class Carrier:
         """Plan and do. Raises what the world answers; done again later, nothing is done twice."""
         hands, wanted = self._hands, world.wanted
         now = hands.clock.now()
+        memory.begin(world.status)
         world, shapes = await self._ask(key, world, memory)
         todo = await self._with_dependents(key, world, now, memory)
         if shapes is not None:
@@ -205,7 +206,7 @@ class Carrier:
         memory.announced, memory.announced_unplaced = gang, waiting
 
     def _note(self, wanted: Wanted, memory: Memory, note: Note) -> None:
-        """Write a Kubernetes event, unless the same was written about this job."""
+        """Write a Kubernetes event, unless the same was written since the job's last restart."""
         said = f"{note.reason}:{note.message}"
         if said not in memory.noted:
             memory.noted.add(said)

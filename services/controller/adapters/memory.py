@@ -15,6 +15,7 @@ from services.controller.core.commands import is_final_refusal, ultimatum
 from services.controller.core.model import Wanted
 from services.controller.core.podview import PodView
 from services.controller.core.policies import Order
+from services.controller.core.status import Status
 from shared.events.contracts import Gang
 
 _FIRST_PAUSE: Final = 0.01
@@ -49,7 +50,9 @@ class Memory:
     told: set[str] = field(default_factory=set[str])
     """Ids of phase changes that were published."""
     noted: set[str] = field(default_factory=set[str])
-    """Kubernetes events that were written."""
+    """Kubernetes events that were written in this round."""
+    round: tuple[int, int] = (0, 0)
+    """Generation and retries: what happens again after a restart is told again."""
     reports: Reports = field(default_factory=Reports)
     decision: str = ""
     decided_generation: int | None = None
@@ -75,6 +78,12 @@ class Memory:
     """What the API server refuses: ``requests`` about its objects, ``decisions`` that would bind its pods."""
     ultimatum: Order | None = None
     """What is to be done because too much was refused."""
+
+    def begin(self, status: Status) -> None:
+        """Forget which events were written, once the job is in another round."""
+        if self.round != (status.generation, status.retries):
+            self.round = (status.generation, status.retries)
+            self.noted.clear()
 
     def refused(self, what: str, message: str, *, now: float, limit: int) -> None:
         """Count a refusal; too many in a row end the job."""
