@@ -13,7 +13,7 @@ from services.controller.core.model import JSON, Priorities, Task, Wanted
 from services.controller.core.policies import bad_timeout
 from services.controller.core.shapes import shape_of
 from shared.api import names
-from shared.api.batch import MOST_PODS
+from shared.api.batch import MOST_PODS, TopologyPolicy
 
 
 def problem(
@@ -95,6 +95,10 @@ def not_applied(wanted: Wanted) -> tuple[str, ...]:
     found: list[str] = []
     if any(_placed_in_part(task) for task in wanted.tasks):
         found.append("placing partitions as wholes")
+    if "networkTopology" in wanted.spec:
+        found.append("networkTopology")
+    if any(task.spec.topology_policy not in ("", TopologyPolicy.NONE) for task in wanted.tasks):
+        found.append("topologyPolicy of tasks")
     return tuple(found)
 
 
