@@ -122,8 +122,8 @@ def schema(**facts: Any) -> Schema:
 
 REQUIRED: Final = Schema({"x-required": True})
 """The API server refuses an object without this field; reading does not."""
-NO_DEFAULTS: Final = Schema({"x-no-defaults": True})
-"""The API server fills in nothing below this field: what is absent in a patch must stay absent."""
+PATCH: Final = Schema({"x-patch": True})
+"""The API server asks for nothing below this field and fills nothing in: a patch has only what it changes."""
 
 
 class PartialModel(KubeModel):

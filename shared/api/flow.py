@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from pydantic import Field, PlainSerializer, Strict
 
-from shared.api.base import NO_DEFAULTS, REQUIRED, Count, Duration, KubeModel, Time, schema
+from shared.api.base import PATCH, REQUIRED, Count, Duration, KubeModel, Time, schema
 from shared.api.batch import JobSpec, TaskState
 from shared.api.meta import KubeObject
 
@@ -102,7 +102,7 @@ class DependsOn(KubeModel):
 class FlowPatch(KubeModel):
     """How a flow's job differs from its template."""
 
-    job_spec: Annotated[JobSpec, NO_DEFAULTS] | None = None
+    job_spec: Annotated[JobSpec, PATCH] | None = None
     """Fields of the job that replace the template's; a field that is absent changes nothing."""
 
 

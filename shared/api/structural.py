@@ -18,9 +18,9 @@ def model_schema(model: type[KubeModel]) -> JSON:
 
 def _structural(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> JSON:
     """Return a node without references, alternatives of null, and what structural schemas forbid."""
-    if node.get("x-no-defaults"):
-        plain = {key: value for key, value in node.items() if key != "x-no-defaults"}
-        return _without_defaults(_structural(plain, definitions))
+    if node.get("x-patch"):
+        plain = {key: value for key, value in node.items() if key != "x-patch"}
+        return _as_patch(_structural(plain, definitions))
     if (choices := node.get("anyOf")) is not None:
         return _choice(node, choices, definitions)
     if "$ref" in node:
@@ -56,14 +56,14 @@ def _choice(node: Mapping[str, Any], choices: list[JSON], definitions: Mapping[s
     return {**_structural(own, definitions), "x-kubernetes-preserve-unknown-fields": True}
 
 
-def _without_defaults(node: JSON) -> JSON:
-    """Return a finished schema without the defaults of any field in it."""
-    result = {key: value for key, value in node.items() if key != "default"}
+def _as_patch(node: JSON) -> JSON:
+    """Return a finished schema in which no field is required or has a default."""
+    result = {key: value for key, value in node.items() if key not in ("default", "required")}
     if "properties" in node:
-        result["properties"] = {key: _without_defaults(value) for key, value in node["properties"].items()}
+        result["properties"] = {key: _as_patch(value) for key, value in node["properties"].items()}
     for key in ("items", "additionalProperties"):
         if key in node:
-            result[key] = _without_defaults(node[key])
+            result[key] = _as_patch(node[key])
     return result
 
 

@@ -61,7 +61,9 @@ def _key(field: str, items: list[Any]) -> str | None:
 
 def _merged(field: str, key: str, current: list[JSON], patches: list[JSON]) -> list[JSON]:
     result = list(current)
-    for place, patch in enumerate(patches):
+    for place, given in enumerate(patches):
+        # Clients in Go write a container's name also where it has none.
+        patch = {at: one for at, one in given.items() if at != key or one != ""}
         if key in patch:
             found = next((at for at, one in enumerate(result) if one.get(key) == patch[key]), None)
         else:

@@ -56,14 +56,14 @@ def _answers(part: HttpGet | TcpSocket, job: JobView, ask: Ask) -> bool:
 def _check(part: HttpGet | TcpSocket, job: JobView, task: str) -> Check:
     if isinstance(part, TcpSocket):
         return Check(job.namespace, job.name, task, part.port)
-    header = part.http_header
+    header = part.http_header  # clients in Go write one without a name where none is wanted
     return Check(
         job.namespace,
         job.name,
         task,
         part.port or DEFAULT_HTTP_PORT,
         f"/{part.path.removeprefix('/')}",
-        (header.name, header.value) if header is not None else None,
+        (header.name, header.value) if header is not None and header.name else None,
     )
 
 

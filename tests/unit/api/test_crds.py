@@ -175,9 +175,9 @@ def test_schemas_are_structural(kind):
         assert not ("properties" in node and "additionalProperties" in node)
 
 
-def test_a_patch_fills_in_nothing_that_it_does_not_name():
+def test_a_patch_needs_nothing_and_nothing_is_filled_in_that_it_does_not_name():
     patch = schema("JobFlow", "spec", "flows", "[]", "patch", "jobSpec")
-    assert [node for node in nodes(patch) if "default" in node] == []
+    assert [node for node in nodes(patch) if "default" in node or "required" in node] == []
     assert patch["properties"]["maxRetry"]["minimum"] == 0
     assert [node for node in nodes(schema("JobTemplate", "spec")) if "default" in node]
 

@@ -101,9 +101,10 @@ def test_fields_of_a_tasks_pods(before, patch, after):
     assert patched(pod(**before), patch_pod(**patch)) == pod(**after)
 
 
-def test_what_has_no_name_is_at_the_same_place():
+@pytest.mark.parametrize("unnamed", [{}, {"name": ""}])
+def test_what_has_no_name_is_at_the_same_place(unnamed):
     before = {"tasks": [{"name": "a", "template": {"spec": {"containers": [{"name": "c", "image": "1"}]}}}]}
-    after = patched(before, {"tasks": [{"template": {"spec": {"containers": [{"image": "2"}]}}}]})
+    after = patched(before, {"tasks": [{"template": {"spec": {"containers": [{"image": "2"} | unnamed]}}}]})
     assert after == {
         "tasks": [{"name": "a", "template": {"spec": {"containers": [{"name": "c", "image": "2"}]}}}]
     }

@@ -148,6 +148,14 @@ def test_a_probe_holds_when_the_tasks_minimum_of_pods_passes_every_part(probe, j
     assert all(check.path in (None, "/") for check in asked)
 
 
+def test_a_header_without_a_name_as_clients_in_go_write_it_is_none():
+    asked: list[Check] = []
+    headers = ({"name": "", "value": ""}, {"name": "X-Probe", "value": ""})
+    probe = Probe.model_validate({"httpGetList": [{"taskName": "ps", "httpHeader": one} for one in headers]})
+    holds(probe, target(), lambda check: asked.append(check) or 0)
+    assert [check.header for check in asked] == [None, ("X-Probe", "")]
+
+
 def test_a_request_without_port_and_path_is_of_the_root_at_port_80():
     asked: list[Check] = []
     probe = Probe.model_validate({"httpGetList": [{"taskName": "ps", "path": "a/b"}, {"taskName": "ps"}]})
