@@ -1,7 +1,8 @@
 """Errors by whose fault they are.
 
 A shell decides by the class alone what to do: a :class:`ContractError` goes to the dead-letter
-topic, :class:`Conflict` and :class:`Unavailable` are tried again with back-off, a
+topic; :class:`Conflict`, :class:`NotFound`, :class:`Refused` and :class:`Unavailable` are the world's
+answers, and what led to one is done again with back-off, from what is there by then; a
 :class:`ConfigurationError` ends the process with one line. Anything else is our own mistake: it
 stops the service, and the platform restarts it.
 """
@@ -38,7 +39,7 @@ class Gone(PumiceError):  # noqa: N818
 
 
 class Refused(PumiceError):  # noqa: N818
-    """The server understood and said no for good (HTTP 400, 403, 413, 422): do not retry as it is."""
+    """The server understood and said no (HTTP 400, 403, 413, 422), as it would to the same again."""
 
     def __init__(self, message: str, *, status: int = 422, reason: str = "Invalid") -> None:
         super().__init__(message)

@@ -2,9 +2,9 @@
 
 At least once: an offset is committed only when its message and all before it are finished. Messages
 with the same serial key are handled in order, others concurrently. What cannot be read or is refused
-with a ``ContractError`` goes to the dead-letter topic with the reason, and the offset moves on. A
-``Conflict`` or ``Unavailable`` is the world's: the message is tried again with back-off for as long as it
-takes. Any other error is ours and ends the service.
+with a ``ContractError`` goes to the dead-letter topic with the reason, and the offset moves on. What the
+world answers (:data:`shared.keyed.RETRIED`) has the message tried again with back-off for as long as it
+takes: the next try sees what has changed. Any other error is ours and ends the service.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from shared.clock import Clock
-from shared.errors import Conflict, ContractError, Unavailable
+from shared.errors import ContractError, Unavailable
 from shared.events.codec import decode
 from shared.events.contracts import Contract
 from shared.events.envelope import Envelope
 from shared.events.offsets import OffsetTracker
 from shared.events.topics import dead_letter
+from shared.keyed import RETRIED
 from shared.log.port import Consumer, Delivery, EventLog, Record, TopicPartition
 from shared.telemetry.telemetry import Telemetry
 
@@ -187,7 +188,7 @@ class Consuming:
             except ContractError as error:
                 await self._bury(item.delivery, error)
                 return "dead-letter"
-            except (Conflict, Unavailable) as error:
+            except RETRIED as error:
                 tries += 1
                 self._metrics.retries.labels(item.delivery.topic, type(error).__name__).inc()
                 if tries == _TELL_AFTER_TRIES:

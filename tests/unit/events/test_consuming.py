@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from shared.clock import LoopClock
-from shared.errors import ContractError, Unavailable
+from shared.errors import Conflict, ContractError, NotFound, Refused, Unavailable
 from shared.events import topics
 from shared.events.codec import encode
 from shared.events.consuming import Consuming, Message
@@ -128,7 +128,8 @@ async def test_what_a_handler_refuses_for_good_is_dead_lettered():
         assert dict(letters[0].headers)["dead_letter_reason"] == b"nonsense"
 
 
-async def test_the_worlds_faults_are_tried_again_until_they_pass():
+@pytest.mark.parametrize("answer", [Conflict, NotFound, Refused, Unavailable])
+async def test_what_the_world_answers_has_a_message_tried_again_until_it_passes(answer):
     async with a_log() as log:
         tries = 0
 
@@ -136,7 +137,7 @@ async def test_the_worlds_faults_are_tried_again_until_they_pass():
             nonlocal tries
             tries += 1
             if tries < 12:
-                raise Unavailable("the API server is away")
+                raise answer("not now")
 
         await log.producer.send(command("a"))
         async with running(consuming(log, handle)):
