@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from shared.clock import Clock
-from shared.errors import Gone, Unavailable
+from shared.errors import Gone, NotFound, Unavailable
 from shared.kube.pace import Backoff
 from shared.kube.port import JSON, Cluster, Resource, WatchEvent
 from shared.kube.store import Change, Index, Key, Store, version_of
@@ -62,7 +62,8 @@ class Informer:
         self._must_list = True
         self._doubtful = False
         self._failures = 0
-        self._away = False
+        self._trouble = ""
+        """What we wait for; empty: nothing."""
 
     @property
     def store(self) -> Mapping[Key, JSON]:
@@ -72,7 +73,7 @@ class Informer:
     @property
     def healthy(self) -> bool:
         """Whether the store is complete and the API server answers."""
-        return self._synced.is_set() and not self._away
+        return self._synced.is_set() and not self._trouble
 
     async def synced(self) -> None:
         """Return once the first list is in the store and its changes were reported."""
@@ -95,7 +96,11 @@ class Informer:
         self._report(self._store.forget(obj))
 
     async def run(self) -> None:
-        """Follow the API server until cancelled. Outages are waited for, everything else is raised."""
+        """Follow the API server until cancelled; everything else than the following is raised.
+
+        Outages are waited for, and a kind that is not served: whoever took away its definition may put it
+        back. Until then the store is as it was, or empty.
+        """
         while True:
             try:
                 if self._doubtful and not self._must_list:
@@ -104,6 +109,10 @@ class Informer:
                     await self._list()
                 await self._watch()
             except Gone:
+            except NotFound as error:
+                self._must_list = True
+                self._note_unknown(error)
+                await self._pause()
                 self._must_list = True
                 await self._pause()
             except Unavailable as error:
@@ -175,12 +184,19 @@ class Informer:
         self._failures += 1
 
     def _note_away(self, error: Unavailable) -> None:
-        if not self._away:
-            self._away = True
-            # Whoever owns the connection says it once for all kinds.
-            _log.info("%s: API server is away, waiting for it: %s", self.resource.plural, error)
+        # Whoever owns the connection says it once for all kinds.
+        self._note(logging.INFO, "API server is away, waiting for it", error)
+
+    def _note_unknown(self, error: NotFound) -> None:
+        self._note(logging.WARNING, "API server does not know this kind, waiting for it", error)
+
+    def _note(self, level: int, trouble: str, error: Exception) -> None:
+        """Say what we wait for, once."""
+        if trouble != self._trouble:
+            self._trouble = trouble
+            _log.log(level, "%s: %s: %s", self.resource.plural, trouble, error)
 
     def _note_back(self) -> None:
-        if self._away:
-            self._away = False
+        if self._trouble:
+            self._trouble = ""
             _log.info("%s: API server is back", self.resource.plural)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import pytest
 
 from shared.clock import LoopClock
-from shared.errors import Gone, Unavailable
+from shared.errors import Gone, NotFound, Unavailable
 from shared.kube.informer import Informer
 from shared.kube.port import JSON, Listing, Resource, WatchEvent
 
@@ -211,6 +211,32 @@ async def test_a_writes_own_answer_is_visible_at_once_and_reported_once():
 async def test_a_transform_sees_everything_that_is_stored():
     def names_only(obj: JSON) -> JSON:
         return {"metadata": obj["metadata"]}
+
+async def test_a_kind_that_is_not_served_any_more_is_waited_for_and_listed_anew(caplog):
+    caplog.set_level(logging.INFO)
+    missing = [NotFound("the server could not find the requested resource")] * 3
+    server = Script(
+        Listing([pod("a", 1)], "5"),
+        *missing,
+        Unavailable("restarting"),
+        *missing,
+        Listing([pod("b", 8)], "8"),
+    )
+    async with running(server) as (informer, changes):
+        await informer.synced()
+        await asyncio.sleep(1)
+        assert not informer.healthy
+        await settled()
+        assert informer.healthy
+        assert changes == [(None, pod("a", 1)), (pod("a", 1), None), (None, pod("b", 8))]
+    unknown = "pods: API server does not know this kind, waiting for it: the server could not find the"
+    assert [message.removesuffix(" requested resource") for message in caplog.messages] == [
+        unknown,
+        "pods: API server is away, waiting for it: restarting",
+        unknown,
+        "pods: API server is back",
+    ]
+
 
     server = Script(Listing([pod("a", 1, big="x")], "5"), [WatchEvent("ADDED", pod("b", 6, big="x"))])
     async with running(server, transform=names_only) as (informer, _):
