@@ -199,7 +199,8 @@ def build(
     objects = _commands(hands, intake, queues)
     listeners.append(_Listener(hands, jobs, groups, queues, expiry, objects))
     provisioning = Provisioning(cluster, api, dependents.claim)
-    applier = Applier(hands, jobs.touch, PlainApplier(hands, gangs, groups, provisioning), provisioning)
+    plain = PlainApplier(hands, gangs, groups, provisioning)
+    applier = Applier(hands, jobs.touch, plain, provisioning, dry_runs)
     handlers: dict[type[Contract], Handler] = {
         JobAdmitted: intake.admitted,
         CommandJob: intake.command,

@@ -63,6 +63,12 @@ class ControllerSettings(CommonSettings):
         description="Seconds after which a PodGroup that was made for pods without one, and has no pods any"
         " more, is deleted; longer than an owner takes to replace a pod.",
     )
+    born_bound: bool = Field(
+        default=True,
+        description="Whether pods of jobs are created with their node set, one write for each. False: they"
+        " are created Pending, all of a gang, then bound; for policies, webhooks or schedulers of others that"
+        " must see a pod before it has a node.",
+    )
     dry_run_seconds: float = Field(
         300.0,
         ge=0,

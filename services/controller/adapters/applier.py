@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from services.controller.adapters.dry_runs import DryRuns
 from services.controller.adapters.hands import Hands, together
 from services.controller.adapters.memory import Memory
 from services.controller.adapters.plain_applier import PlainApplier
@@ -26,6 +27,7 @@ from services.controller.core.apply import (
     Verdict,
     conclude,
     examine,
+    examine_created,
     judge,
 )
 from services.controller.core.claims import places_of_claims
@@ -56,9 +58,15 @@ class Applier:
     """Handles ``bind-decisions``."""
 
     def __init__(
-        self, hands: Hands, touch: Callable[[str], None], plain: PlainApplier, provisioning: Provisioning
+        self,
+        hands: Hands,
+        touch: Callable[[str], None],
+        plain: PlainApplier,
+        provisioning: Provisioning,
+        dry_runs: DryRuns,
     ) -> None:
         self._hands = hands
+        self._dry_runs = dry_runs
         self._provisioning = provisioning
         self._touch = touch
         self._plain = plain
@@ -150,11 +158,41 @@ class Applier:
         if not verdict.hopeless:
             places = places_of_claims(gang.wanted, decision.bindings)
             await self._provisioning.place(gang.wanted.namespace, places)
+        if not (verdict.hopeless or self._hands.settings.born_bound):
+            steps = await together(self._make(gang.wanted, gang.status, step) for step in verdict.steps)
+            verdict = examine_created(decision, gang, verdict, steps)
         outcome = await self._bind_all(gang.wanted, gang.status, verdict)
         result = conclude(decision, gang, outcome.bound, outcome.failures)
         if result.outcome is DecisionOutcome.ROLLED_BACK:
-            await self._take_back(gang, result, enqueued=decision.enqueue)
+            waiting = [step for step in verdict.steps if isinstance(step, BindExisting)]
+            await self._take_back(gang, result, waiting, enqueued=decision.enqueue)
+        else:
+            self._compare(gang.wanted, decision, result)
         return result
+
+    async def _make(self, wanted: Wanted, status: Status, step: Step) -> Step:
+        """Create a missing pod without a node; return what is left to be done about it."""
+        if not isinstance(step, CreateBound):
+            return step
+        body = make_pod(wanted, status, step.task, step.index)
+        try:
+            pod = await self._hands.api.create(r.PODS, wanted.namespace, body)
+        except AlreadyExists:
+            return step  # judged when it is its turn to be bound
+        except (Refused, NotFound, Conflict) as error:
+            code = "refused" if isinstance(error, Refused) else "conflict"
+            binding = step.binding
+            return BindFailure(pod=binding.pod, node=binding.node, code=code, message=str(error))
+        return BindExisting(step.binding, str(pod["metadata"]["uid"]))
+
+    def _compare(self, wanted: Wanted, decision: GangDecided, result: Conclusion) -> None:
+        """Look whether pods came out as was announced: the first of each task."""
+        bound = {pod.pod for pod in result.bound}
+        first = {one.task: one.pod for one in reversed(decision.bindings) if one.pod in bound}
+        for name, pod in first.items():
+            task, raw = wanted.task(name), self._hands.views.get(r.PODS, wanted.namespace, pod)
+            if task is not None and raw is not None:
+                self._dry_runs.compare(wanted, task, raw, self._hands.views.priorities)
 
     async def _bind_all(self, wanted: Wanted, status: Status, verdict: Verdict) -> _Outcome:
         """Bind at once what can be; what another world answered is a failure, an outage is raised."""
@@ -229,19 +267,25 @@ class Applier:
             pod=step.binding.pod, node=step.binding.node, code="conflict", message="the binding was refused"
         )
 
-    async def _take_back(self, gang: Gang, result: Conclusion, *, enqueued: bool) -> None:
-        """Give back what was bound: first the PodGroup's phase says so, then the pods go."""
+    async def _take_back(
+        self, gang: Gang, result: Conclusion, waiting: Iterable[BindExisting], *, enqueued: bool
+    ) -> None:
+        """Give back what was bound: first the PodGroup's phase says so, then the pods go.
+
+        With a gang that is Pending again those go too that still wait to be bound.
+        """
         assert gang.wanted is not None  # noqa: S101 - a void decision is refused before
         assert gang.group is not None  # noqa: S101 - as above
         group = self._hands.views.group(gang.wanted)
         if enqueued and group is not None and group.phase is PodGroupPhase.INQUEUE:
             await self._hands.api.set_phase(gang.wanted.namespace, gang.group, PodGroupPhase.PENDING)
         memory = self._hands.memories.of(job_key(gang.wanted.namespace, gang.wanted.name), gang.wanted.uid)
-        memory.ours |= {pod.uid for pod in result.take_back}
+        gone = {pod.uid: pod.pod for pod in result.take_back}
+        if enqueued:
+            gone |= {step.uid: step.binding.pod for step in waiting}
+        memory.ours |= gone.keys()
         namespace = gang.wanted.namespace
-        await together(
-            self._hands.api.delete(r.PODS, namespace, pod.pod, uid=pod.uid) for pod in result.take_back
-        )
+        await together(self._hands.api.delete(r.PODS, namespace, name, uid=uid) for uid, name in gone.items())
 
     def _conclude(self, decision: str) -> None:
         self._concluded[decision] = None

@@ -9,7 +9,7 @@ placed whether the decision stands or is taken back.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from services.controller.core.dependencies import waiting_tasks
 from services.controller.core.gangs import reaches_minimum
@@ -88,13 +88,22 @@ def examine(decision: GangDecided, gang: Gang) -> Verdict:
         return Verdict(refused)
     members = gang.wanted.members()
     steps = tuple(_step(binding, members, gang) for binding in decision.bindings)
-    possible = [step.binding for step in steps if not isinstance(step, BindFailure)]
-    enough = not decision.bindings or _enough(decision, gang, possible)
+    enough = not decision.bindings or _is_possible(decision, gang, steps)
     return Verdict(
         enqueue=not gang.group.admitted and decision.enqueue and enough,
         steps=steps,
         hopeless=not enough,
     )
+
+
+def examine_created(decision: GangDecided, gang: Gang, verdict: Verdict, steps: Sequence[Step]) -> Verdict:
+    """Say what is left to be done once the missing pods were created without a node."""
+    return replace(verdict, steps=tuple(steps), hopeless=not _is_possible(decision, gang, steps))
+
+
+def _is_possible(decision: GangDecided, gang: Gang, steps: Sequence[Step]) -> bool:
+    """Say whether the gang gets its minimum if every step that is left works."""
+    return _enough(decision, gang, [one.binding for one in steps if not isinstance(one, BindFailure)])
 
 
 def conclude(

@@ -29,9 +29,12 @@ async def die(w, life) -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("number", range(1, 16))
-async def test_killed_at_any_write_the_job_still_runs_once_and_whole(world, number, when):
-    async with world(started=False, partial_grace_seconds=3.0, settle_seconds=1.0) as w:
+@pytest.mark.parametrize(
+    ("number", "born_bound"), [*((n, True) for n in range(1, 16)), *((n, False) for n in range(7, 17))]
+)
+async def test_killed_at_any_write_the_job_still_runs_once_and_whole(world, number, when, born_bound):
+    settings = {"partial_grace_seconds": 3.0, "settle_seconds": 1.0, "born_bound": born_bound}
+    async with world(started=False, **settings) as w:
         life = Life(number, when)
         await w.start(cluster=Mortal(w.cluster, life), log=Mortal(w.log, life))
         robot = asyncio.create_task(Robot(w).run())

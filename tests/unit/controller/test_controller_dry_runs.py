@@ -159,6 +159,18 @@ class TestAnnounced:
 
             await w.until(right)
 
+    async def test_pods_that_come_out_otherwise_are_told_as_they_are_and_asked_about_anew(self, world):
+        async with world() as w:
+            await w.admit(job())
+            gang = (await w.ready())[0].gang
+            await asyncio.sleep(60)
+            w.cluster.admit = inject
+            await w.decide(gang)
+            await w.results()
+            assert (await w.state())["pod/default/train-worker-0"].shape.requests["cpu"] == 2750
+            await w.admit(job("next"), "sub-2")
+            assert (await w.ready(2))[1].gang.tasks[0].shape.requests["cpu"] == 2750
+
 
 def inject(resource, obj):
     """A sidecar, a resource group, an overhead: what webhooks and the API server add to a pod."""
