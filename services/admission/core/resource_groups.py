@@ -107,10 +107,9 @@ def _asks_for_gate(pod: JSON) -> bool:
 
 
 def _add(spec: JSON, group: ResourceGroup) -> None:
-    placed = bool(spec.get("nodeName"))  # as our jobs' pods are: what says where to go could only fail them
-    if group.labels and not placed:
+    if group.labels:
         spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **group.labels}
-    if group.affinity and not placed and not spec.get("affinity"):
+    if group.affinity and not spec.get("affinity"):
         spec["affinity"] = group.affinity
     present = spec.get("tolerations") or []
     if missing := [one for one in group.tolerations if one not in present]:
