@@ -20,8 +20,8 @@ from shared.clock import Clock
 from shared.errors import ContractError, Fenced, Unavailable
 from shared.events import topics
 from shared.events.codec import decode
-from shared.events.consuming import dead_letter_record
 from shared.events.contracts import GangReady
+from shared.events.dead_letters import bury
 from shared.liveness import watch
 from shared.log.core.partitioner import partition_for
 from shared.log.port import Consumer, Delivery, EventLog, TopicPartition
@@ -162,9 +162,8 @@ class Scheduler:
             envelope = decode(delivery)
             event = envelope.data
         except ContractError as error:
-            record = dead_letter_record(delivery, error, self.name)
             self._telemetry.log.warning("dead letter: %s", error, extra={"topic": delivery.topic})
-            await self._log.producer.send(record)
+            await self._bury(delivery, error)
             return
         if not isinstance(event, GangReady):
             return
@@ -172,6 +171,15 @@ class Scheduler:
         pool = self.pools.get(event.gang.pool)
         if pool is not None:
             pool.ready(event.gang, envelope.traceparent, delivery.where, delivery.offset)
+
+    async def _bury(self, delivery: Delivery, error: ContractError) -> None:
+        while True:
+            try:
+                await bury(self._log, delivery, error, self.name)
+            except Unavailable:
+                await self._clock.sleep(_PAUSE)
+            else:
+                return
 
 
 def build(

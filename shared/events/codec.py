@@ -75,7 +75,8 @@ def decode(delivery: Delivery) -> Envelope[Contract]:
 
     Raises:
         ContractError: ``no-value``, ``not-json-or-yaml``, ``not-a-cloudevent``, ``unknown-contract-version``,
-            ``unknown-event-type``, ``wrong-topic``, ``not-a-job``, ``invalid-data``, or one of :func:`parse`.
+            ``unknown-event-type``, ``wrong-topic``, ``not-a-job``, ``invalid-data``, ``invalid-timestamp``,
+            or one of :func:`parse`.
     """
     if delivery.value is None:
         raise ContractError("no-value", f"a record without a value on {delivery.topic}")
@@ -92,6 +93,15 @@ def decode(delivery: Delivery) -> Envelope[Contract]:
     if delivery.topic == topics.JOB_SUBMITTED:
         return _bare_job(content, delivery, headers)
     raise ContractError("not-a-cloudevent", "no ce_type header and not a structured CloudEvent")
+
+
+def written_at(delivery: Delivery) -> datetime:
+    """Return when a record was written, as its producer says. Raises ContractError (invalid-timestamp)."""
+    try:
+        return datetime.fromtimestamp(delivery.timestamp_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError) as error:
+        text = f"the record's timestamp is no time in milliseconds: {delivery.timestamp_ms}"
+        raise ContractError("invalid-timestamp", text) from error
 
 
 def parse(value: bytes, *, json_only: bool = False) -> Any:
@@ -235,7 +245,7 @@ def _bare_job(content: Any, delivery: Delivery, headers: Mapping[str, str]) -> E
     return Envelope(
         id=f"{delivery.topic}-{delivery.partition}-{delivery.offset}",
         source=f"/log/{delivery.topic}",
-        time=_timestamp(delivery),
+        time=written_at(delivery),
         data=JobSubmitted(job=content),
         traceparent=headers.get("traceparent"),
         tracestate=headers.get("tracestate"),
@@ -252,13 +262,9 @@ def _format_time(time: datetime) -> str:
 
 def _time(value: Any, delivery: Delivery) -> datetime:
     if not isinstance(value, str):
-        return _timestamp(delivery)
+        return written_at(delivery)
     try:
         time = datetime.fromisoformat(value)
-    except ValueError as error:
+        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    except (ValueError, OverflowError) as error:
         raise ContractError("not-a-cloudevent", f"time is not RFC 3339: {value!r}") from error
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
-
-
-def _timestamp(delivery: Delivery) -> datetime:
-    return datetime.fromtimestamp(delivery.timestamp_ms / 1000, UTC)

@@ -2,7 +2,8 @@
 
 At least once: an offset is committed only when its message and all before it are finished. Messages
 with the same serial key are handled in order, others concurrently. What cannot be read or is refused
-with a ``ContractError`` goes to the dead-letter topic with the reason, and the offset moves on. What the
+with a ``ContractError`` goes to the dead-letter topic with the reason, and the offset moves on, and so does
+what leads to a record that is too large (``TooLarge``): it would be no smaller the next time. What the
 world answers (:data:`shared.keyed.RETRIED`) has the message tried again with back-off for as long as it
 takes: the next try sees what has changed. Any other error is ours and ends the service.
 """
@@ -20,14 +21,14 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from shared.clock import Clock
-from shared.errors import ContractError, Unavailable
+from shared.errors import ContractError, TooLarge, Unavailable
 from shared.events.codec import decode
 from shared.events.contracts import Contract
+from shared.events.dead_letters import bury
 from shared.events.envelope import Envelope
 from shared.events.offsets import OffsetTracker
-from shared.events.topics import dead_letter
 from shared.keyed import RETRIED
-from shared.log.port import Consumer, Delivery, EventLog, Record, TopicPartition
+from shared.log.port import Consumer, Delivery, EventLog, TopicPartition
 from shared.telemetry.telemetry import Telemetry
 
 _FIRST_RETRY: Final = 0.05
@@ -52,20 +53,6 @@ Handler = Callable[[Message], Awaitable[None]]
 def by_record_key(message: Message) -> Hashable:
     """Handle records of one key in order."""
     return message.delivery.key
-
-
-def dead_letter_record(delivery: Delivery, error: ContractError, service: str) -> Record:
-    """Return the record for the dead-letter topic: the original as it was, the reason in headers."""
-    notes = {
-        "dead_letter_reason": error.reason,
-        "dead_letter_message": str(error)[:4000],
-        "dead_letter_service": service,
-        "dead_letter_topic": delivery.topic,
-        "dead_letter_partition": str(delivery.partition),
-        "dead_letter_offset": str(delivery.offset),
-    }
-    headers = (*delivery.headers, *((name, text.encode()) for name, text in notes.items()))
-    return Record(dead_letter(delivery.topic), delivery.key, delivery.value, headers)
 
 
 class Consuming:
@@ -188,6 +175,10 @@ class Consuming:
             except ContractError as error:
                 await self._bury(item.delivery, error)
                 return "dead-letter"
+            except TooLarge as error:
+                refusal = ContractError("too-large", f"what it leads to is too large for the log: {error}")
+                await self._bury(item.delivery, refusal)
+                return "dead-letter"
             except RETRIED as error:
                 tries += 1
                 self._metrics.retries.labels(item.delivery.topic, type(error).__name__).inc()
@@ -204,7 +195,7 @@ class Consuming:
         tries = 0
         while True:
             try:
-                await self._log.producer.send(dead_letter_record(delivery, error, self._telemetry.service))
+                await bury(self._log, delivery, error, self._telemetry.service)
             except Unavailable:
                 tries += 1
                 await self._clock.sleep(self._back_off(tries))

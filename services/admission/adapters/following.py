@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
 from typing import Final
 
 from services.admission.adapters.view import LiveView
 from shared.clock import Clock
 from shared.errors import ContractError, Unavailable
 from shared.events import topics
-from shared.events.codec import decode
+from shared.events.codec import decode, written_at
 from shared.log.port import Delivery, EventLog, Reader, TopicPartition
 from shared.service import Health
 from shared.telemetry.telemetry import Telemetry
@@ -97,10 +96,10 @@ class Follower:
                 if delivery.topic == topics.CLUSTER_STATE and delivery.key is not None:
                     self._view.gone(*topics.parse_state_key(delivery.key))
                 return
-            event = decode(delivery).data
+            event, at = decode(delivery).data, written_at(delivery)
         except ContractError as error:
             self._telemetry.log.warning(
                 "a fact cannot be read: %s", error, extra={"topic": delivery.topic, "offset": delivery.offset}
             )
             return
-        self._view.apply(event, datetime.fromtimestamp(delivery.timestamp_ms / 1000, UTC))
+        self._view.apply(event, at)

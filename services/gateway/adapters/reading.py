@@ -6,14 +6,14 @@ alone. These records are read without validation: their one writer is the contro
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 import orjson
 
 from services.gateway.core.facts import Arrival, PodFact
 from shared.events import topics
-from shared.events.codec import decode
+from shared.events.codec import decode, written_at
 from shared.events.contracts import PodState
 from shared.log.port import Delivery
 
@@ -23,7 +23,7 @@ _POD_KEY: Final = b"pod/"
 
 def read_record(delivery: Delivery) -> Arrival:
     """Return a record as the fold takes it. Raises ContractError when it cannot be read."""
-    at = datetime.fromtimestamp(delivery.timestamp_ms / 1000, UTC)
+    at = written_at(delivery)
     pod = _pod(delivery.value) if delivery.value is not None and _is_pod(delivery) else None
     envelope = decode(delivery) if delivery.value is not None and pod is None else None
     return Arrival(delivery.topic, delivery.partition, delivery.offset, at, delivery.key, envelope, pod)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -203,6 +204,12 @@ def test_a_timestamp_in_yaml_stays_text_as_in_kubernetes():
             "too-large",
         ),
         (raw("[" * 100_000), "not-json-or-yaml"),
+        (
+            raw(json.dumps({"job": JOB}), BINARY | {"ce_time": "0001-01-01T00:00:00+10:00"}),
+            "not-a-cloudevent",
+        ),
+        # microseconds, where Kafka has milliseconds
+        (replace(raw(json.dumps(JOB)), timestamp_ms=int(NOW.timestamp() * 10**6)), "invalid-timestamp"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_its_reason(delivery: Delivery, reason: str):

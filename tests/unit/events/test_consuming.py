@@ -128,6 +128,48 @@ async def test_what_a_handler_refuses_for_good_is_dead_lettered():
         assert dict(letters[0].headers)["dead_letter_reason"] == b"nonsense"
 
 
+@pytest.mark.parametrize(
+    "bad",
+    [
+        Record(topics.JOB_COMMANDS, b"ns/a", b"\x00" + 999_900 * b"x"),
+        Record(topics.JOB_COMMANDS, b"ns/a", b"", (("x", 999_900 * b"x"),)),
+        Record(topics.JOB_COMMANDS, 999_900 * b"k", b"\x00"),
+    ],
+    ids=["value", "headers", "key"],
+)
+async def test_a_record_that_leaves_no_room_for_the_reason_is_cut_and_the_next_one_is_handled(bad):
+    async with a_log() as log:
+        done: list[tuple[str, int]] = []
+
+        async def handle(message: Message) -> None:
+            done.append(seen(message))
+
+        await log.producer.send_many([bad, command("a", 1)])
+        async with running(consuming(log, handle)):
+            await until(lambda: done == [("a", 1)])
+            [letter] = await (await log.read([topics.dead_letter(topics.JOB_COMMANDS)])).poll()
+        headers = dict(letter.headers)
+        assert headers["dead_letter_reason"] in (b"not-json-or-yaml", b"not-a-cloudevent")
+        assert headers["dead_letter_cut_from"] == str(len(bad.value or b"")).encode()
+        assert (bad.value or b"").startswith(letter.value or b"")
+
+
+async def test_what_leads_to_a_record_that_is_too_large_is_dead_lettered():
+    async with a_log() as log:
+        done: list[tuple[str, int]] = []
+
+        async def handle(message: Message) -> None:
+            if seen(message) == ("a", 0):
+                await log.producer.send(Record(topics.JOB_LIFECYCLE, b"ns/a", 2_000_000 * b"x"))
+            done.append(seen(message))
+
+        await log.producer.send_many([command("a", 0), command("a", 1)])
+        async with running(consuming(log, handle)):
+            await until(lambda: done == [("a", 1)])
+            [letter] = await (await log.read([topics.dead_letter(topics.JOB_COMMANDS)])).poll()
+        assert dict(letter.headers)["dead_letter_reason"] == b"too-large"
+
+
 @pytest.mark.parametrize("answer", [Conflict, NotFound, Refused, Unavailable])
 async def test_what_the_world_answers_has_a_message_tried_again_until_it_passes(answer):
     async with a_log() as log:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,7 @@ from services.gateway.core.readmodel import fold
 from services.gateway.core.rendering import detail, history_entry, nodes
 from services.gateway.core.retention import settle
 from services.gateway.core.tracing import trace
+from shared.errors import ContractError
 from shared.events import topics
 from shared.events.codec import decode, encode
 from shared.events.contracts import PodCounts, PodState, Shape
@@ -316,3 +318,10 @@ def test_the_counts_of_pods_are_those_of_the_phase_that_is_shown(folded) -> None
     model = folded(story.said)  # the object's own state still says Pending
     view = detail(current(model, model.jobs["default", "train"]), model)
     assert (view.phase, view.pods.running, view.started_at) == ("Running", 2, at(2))
+
+
+@pytest.mark.parametrize("timestamp", [10**16, -(10**16), 10**30])
+def test_a_record_of_no_possible_time_is_one_that_cannot_be_read(timestamp: int) -> None:
+    delivery = Delivery(topics.JOB_SUBMITTED, 0, 0, timestamp, b"ns/a", b"{}")
+    with pytest.raises(ContractError):
+        read_record(delivery)
