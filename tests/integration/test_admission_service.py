@@ -64,6 +64,16 @@ class FaultyLog:
         return await self._log.producer.send(record)
 
 
+def at_most(limit: int) -> Callable[[Record], Exception | None]:
+    """Return what a log with a smaller limit says to a record."""
+
+    def refuse(record: Record) -> Exception | None:
+        size = len(record.value or b"")
+        return TooLarge("too large", size=size, limit=limit) if size > limit else None
+
+    return refuse
+
+
 class FaultyReader:
     """A reader of a log that can be away."""
 
@@ -478,16 +488,34 @@ async def test_a_job_that_is_too_large_with_its_defaults_is_rejected(world):
 async def test_more_violations_than_fit_are_cut_with_a_note(world):
     await world.queues()
     await world.start()
-    world.faulty.refuse = lambda record: (
-        TooLarge("too large", size=len(record.value or b""), limit=8000)
-        if len(record.value or b"") > 8000
-        else None
-    )
+    world.faulty.refuse = at_most(8000)
     await world.submit(spoiled(("spec/tasks", [{"name": f"T{n}", "template": {}} for n in range(100)])))
     [answer] = await world.answers(1)
     found = codes(answer)
     assert len(found) == 21
     assert found[-1] == "too-many-violations"
+
+
+async def test_a_rejection_that_quotes_what_is_too_long_is_cut(world):
+    await world.queues()
+    await world.start()
+    world.faulty.refuse = at_most(8000)
+    await world.submit(spoiled(("spec/plugins", {20_000 * "x": []})))
+    [answer] = await world.answers(1)
+    assert isinstance(answer.data, JobRejected)
+    assert codes(answer) == ["unknown-plugin"]
+    assert all(len(one.path) <= 1000 for one in answer.data.violations)
+
+
+async def test_a_job_whose_name_fits_into_no_answer_goes_to_the_dead_letters_and_stops_nobody(world):
+    await world.queues()
+    await world.start()
+    await world.submit(spoiled(("metadata/name", 700_000 * "x")), event_id="s1")
+    await world.submit(VALID, event_id="s2")
+    [answer] = await world.answers(1)
+    assert answer.id == "s2.admitted"
+    [letter] = await world.read(topics.dead_letter(topics.JOB_SUBMITTED))
+    assert dict(letter.headers)["dead_letter_reason"] == b"too-large"
 
 
 async def test_many_submissions_are_answered_together_and_each_once(world):

@@ -33,6 +33,8 @@ SOURCE: Final = "/pumice/admission"
 _QUEUE_NOT_FOUND: Final = "queue-not-found"
 _LOOK_AGAIN: Final = 0.05
 _SHORT_LIST: Final = 20
+_SHORT_TEXT: Final = 1000
+"""Characters of a path or message in a list that was cut: they may quote what was submitted."""
 
 
 class Submissions:
@@ -59,7 +61,8 @@ class Submissions:
     async def submitted(self, message: Message) -> None:
         """Decide about one submission and publish the answer.
 
-        Raises ContractError for what is no job, Unavailable when the answer cannot be published.
+        Raises ContractError for what is no job, Unavailable when the answer cannot be published, TooLarge
+        when the job's name alone is too large for an answer.
         """
         envelope = message.envelope
         submission = envelope.data
@@ -116,9 +119,7 @@ class Submissions:
         try:
             await self._publish(topics.JOB_REJECTED, key, submission, answer, trace, now)
         except TooLarge:
-            left_out = len(decision.violations) - _SHORT_LIST
-            last = Violation("too-many-violations", "", f"{left_out} more violations are left out")
-            answer = _rejection(submission, decision, (*decision.violations[:_SHORT_LIST], last))
+            answer = _rejection(submission, decision, _in_short(decision.violations))
             await self._publish(topics.JOB_REJECTED, key, submission, answer, trace, now)
 
     async def _publish(
@@ -183,6 +184,18 @@ class _Metrics:
         self.violations = Counter(
             "pumice_admission_violations", "Violations found, by code.", ["code"], registry=registry
         )
+
+
+def _in_short(violations: tuple[Violation, ...]) -> tuple[Violation, ...]:
+    """Return the first violations, with as many words of each as fit for sure."""
+    short = tuple(
+        Violation(one.code, one.path[:_SHORT_TEXT], one.message[:_SHORT_TEXT])
+        for one in violations[:_SHORT_LIST]
+    )
+    left_out = len(violations) - len(short)
+    if not left_out:
+        return short
+    return (*short, Violation("too-many-violations", "", f"{left_out} more violations are left out"))
 
 
 def _rejection(submission: str, decision: Rejected, violations: tuple[Violation, ...]) -> c.JobRejected:
