@@ -7,11 +7,13 @@ import itertools
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from services.scheduler.app import Scheduler, build
+from services.scheduler.core import cycle
 from services.scheduler.settings import SchedulerSettings
 from shared.clock import LoopClock
 from shared.errors import Fenced
@@ -39,9 +41,13 @@ class World:
     def ids(self) -> str:
         return f"{next(self.count):032x}"
 
-    async def start(self) -> None:
+    async def start(self, **record_bytes: int) -> None:
+        """``bind_decisions=4000``: the most bytes of a record on that topic."""
         await self.log.start()
-        await self.log.create_topics(topics.SPECS)
+        limits = {topic.replace("_", "-"): limit for topic, limit in record_bytes.items()}
+        await self.log.create_topics(
+            replace(spec, record_bytes=limits.get(spec.name, spec.record_bytes)) for spec in topics.SPECS
+        )
 
     async def say(self, topic: str, key: bytes, data: c.Contract, traceparent: str | None = None) -> None:
         envelope = Envelope(self.ids(), "/test", self.clock.now(), data, traceparent=traceparent)
@@ -71,19 +77,22 @@ class World:
 
     async def bound(self, contract: c.Gang, decision: c.GangDecided) -> None:
         for binding in decision.bindings:
-            pod = c.PodState(
-                namespace="ns",
-                name=binding.pod,
-                uid=f"uid-{binding.pod}",
-                gang=contract.name,
-                task=binding.task,
-                queue="default",
-                node=binding.node,
-                phase="Running",
-                shape=SHAPE,
-                created_at=NOW,
-            )
-            await self.state("pod", "ns", binding.pod, pod)
+            await self.pod(contract, binding.pod, binding.node)
+
+    async def pod(self, contract: c.Gang, name: str, node: str | None = None) -> None:
+        pod = c.PodState(
+            namespace="ns",
+            name=name,
+            uid=f"uid-{name}",
+            gang=contract.name,
+            task="worker",
+            queue="default",
+            node=node,
+            phase="Running" if node else "Pending",
+            shape=SHAPE,
+            created_at=NOW,
+        )
+        await self.state("pod", "ns", name, pod)
 
     async def read(self, topic: str) -> list[Delivery]:
         reader = await self.log.read([topic])
@@ -128,9 +137,13 @@ def gang(name: str, count: int, *, pool: str = "default", generation: int = 0) -
 
 
 @asynccontextmanager
-async def running(world: World) -> AsyncIterator[Scheduler]:
+async def running(world: World, **settings: float) -> AsyncIterator[Scheduler]:
     scheduler = build(
-        SchedulerSettings(), clock=world.clock, log=world.log, ids=world.ids, telemetry=Telemetry("scheduler")
+        SchedulerSettings(**settings),
+        clock=world.clock,
+        log=world.log,
+        ids=world.ids,
+        telemetry=Telemetry("scheduler"),
     )
     task = asyncio.create_task(scheduler.run())
     try:
@@ -184,6 +197,84 @@ async def test_a_gang_that_waits_is_reported_and_the_report_taken_back_when_it_s
         await asyncio.sleep(3)
         assert (await world.reports())[b"ns/train"] is None
         assert len(await world.decisions()) == 1
+
+
+async def test_a_gang_is_reported_however_it_came_between_cycles_and_reports() -> None:
+    world = World()
+    await world.start()
+    await world.queue()
+    await world.node("n1", 2)
+    async with running(world, debounce=0.6, report_pause=1.0):
+        for number in range(10):
+            await world.node("n2", 0 if number % 2 else 1)  # decided at once: the next change has to rest
+            await asyncio.sleep(0.1)
+            await world.gang(gang(f"waits-{number}", 4))
+            await asyncio.sleep(3.13)  # so that each comes at another moment of the reports' round
+            assert f"ns/waits-{number}".encode() in await world.reports()
+
+
+async def test_a_reason_that_quotes_a_long_selector_fits_into_a_report() -> None:
+    world = World()
+    await world.start()
+    await world.queue()
+    await world.node("n1", 8)
+    picky = SHAPE.model_copy(
+        update={"node_selector": {f"label-{number}": 60 * "x" for number in range(20_000)}}
+    )
+    contract = gang("picky", 1)
+    contract = contract.model_copy(update={"tasks": (contract.tasks[0].model_copy(update={"shape": picky}),)})
+    async with running(world):
+        await world.gang(contract)
+        await asyncio.sleep(3)
+        report = (await world.reports())[b"ns/picky"]
+    assert report is not None
+    assert report.reason.code == "no-node-matches"
+    assert len(report.reason.message) < 3000
+
+
+async def test_a_decision_too_large_for_the_log_holds_its_gang_alone_and_says_so() -> None:
+    world = World()
+    await world.start(bind_decisions=3000)
+    await world.queue()
+    await world.node("n1", 64)
+    async with running(world) as scheduler:
+        await world.gang(gang("huge", 60))
+        await world.gang(gang("small", 4))
+        await asyncio.sleep(3)
+        assert [one.gang.name for one in await world.decisions()] == ["small"]
+        report = (await world.reports())[b"ns/huge"]
+        assert report is not None
+        assert report.reason.code == "decision-too-large"
+        assert report.reason.numbers["limit"] == 3000
+        assert "a record of the log at most 3000" in report.reason.message
+        await world.gang(gang("other", 10))  # in the room that was meant for the huge one
+        await world.gang(gang("huge", 20, generation=1))
+        await asyncio.sleep(3)
+        assert [one.gang.name for one in await world.decisions()] == ["small", "other", "huge"]
+        assert scheduler.health.ready
+
+
+async def test_what_is_beyond_the_minimum_of_a_huge_gang_is_decided_in_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cycle, "_MOST_PODS", 5)
+    world = World()
+    await world.start()
+    await world.queue()
+    await world.node("n1", 20)
+    contract = gang("wide", 12).model_copy(update={"job": None, "min_member": 2})
+    contract = contract.model_copy(update={"tasks": (contract.tasks[0].model_copy(update={"minimum": 0}),)})
+    for member in contract.tasks[0].members:
+        await world.pod(contract, member.pod)
+    async with running(world):
+        await world.gang(contract)
+        for _ in range(4):
+            await asyncio.sleep(1)
+            decisions = await world.decisions()
+            await world.bound(contract, decisions[-1])
+    assert max(len(one.bindings) for one in decisions) == 5
+    placed = [binding.pod for one in decisions for binding in one.bindings]
+    assert sorted(placed) == sorted(member.pod for member in contract.tasks[0].members)
 
 
 async def test_a_restarted_scheduler_counts_what_was_decided_and_not_carried_out() -> None:

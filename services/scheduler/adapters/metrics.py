@@ -28,6 +28,12 @@ class Metrics:
         self.decisions = Counter(
             "pumice_scheduler_decisions", "Gang decisions published.", ["pool"], registry=registry
         )
+        self.too_large = Counter(
+            "pumice_scheduler_decisions_too_large",
+            "Gang decisions that the log refused as too large for a record: their gangs are held.",
+            ["pool"],
+            registry=registry,
+        )
         self.pods = Counter(
             "pumice_scheduler_pods_placed", "Pods placed by decisions.", ["pool"], registry=registry
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, NoReturn, TypeVar
 
 from services.scheduler.adapters.feed import Feed, OnPool
@@ -25,13 +26,13 @@ from services.scheduler.core.cycle import decide
 from services.scheduler.core.decisions import Decision
 from services.scheduler.core.model import Model
 from services.scheduler.core.reports import Reporter
-from services.scheduler.core.results import adopt
+from services.scheduler.core.results import adopt, give_up
 from services.scheduler.settings import SchedulerSettings
 from shared.clock import Clock
-from shared.errors import ContractError, Unavailable
+from shared.errors import ContractError, TooLarge, Unavailable
 from shared.events import topics
 from shared.events.codec import decode
-from shared.events.contracts import Gang, GangDecided
+from shared.events.contracts import Gang, GangDecided, Reason
 from shared.log.port import EventLog, Reader, Record, TopicPartition, TransactionalProducer
 from shared.service import Health, Ids
 from shared.telemetry.spans import FinishedSpan, TraceContext, format_traceparent, hashed_id
@@ -204,8 +205,9 @@ class Pool:
         self._metrics.cycle.labels(self.name).observe(self._clock.monotonic() - started)
         if outcome.wake_at is not None:
             self._wake_in((outcome.wake_at - now).total_seconds())
+        # A change is known before the cycle that finds out what it means: only now can reports tell of it.
+        self._changed = True
         if outcome.decisions:
-            self._changed = True
             await self._publish(outcome.decisions)
         self._measure()
         return outcome.unfinished
@@ -223,12 +225,16 @@ class Pool:
             decision_record(event, one.traceparent, published)
             for one, event in zip(decisions, events, strict=True)
         ]
-        offsets = dict(self._offsets)
-        await self._patiently(lambda: self._transact(records, offsets))
+        refused = await self._say(records, dict(self._offsets))
+        for number, error in refused.items():
+            self._hold(decisions[number], error)
+        said = [
+            pair for number, pair in enumerate(zip(decisions, events, strict=True)) if number not in refused
+        ]
         self._metrics.publish.labels(self.name).observe(self._clock.monotonic() - started)
-        self._metrics.decisions.labels(self.name).inc(len(decisions))
-        self._metrics.pods.labels(self.name).inc(sum(len(one.rows) for one in decisions))
-        for one, event in zip(decisions, events, strict=True):
+        self._metrics.decisions.labels(self.name).inc(len(said))
+        self._metrics.pods.labels(self.name).inc(sum(len(one.rows) for one, _ in said))
+        for one, event in said:
             reason = self._reporter.reason_of((one.namespace, one.name))
             for span in decision_spans(one, event, published, reason):
                 self._telemetry.emit(span)
@@ -241,9 +247,44 @@ class Pool:
                 "scheduler",
                 began,
                 self._clock.now(),
-                {"pumice.pool": self.name, "pumice.cycle": self._cycle, "pumice.decisions": len(decisions)},
+                {"pumice.pool": self.name, "pumice.cycle": self._cycle, "pumice.decisions": len(said)},
             )
         )
+
+    async def _say(self, records: list[Record], offsets: dict[TopicPartition, int]) -> dict[int, TooLarge]:
+        """Publish; return by number those that are too large for the log, which keep no other back."""
+        try:
+            await self._patiently(lambda: self._transact(records, offsets))
+        except TooLarge:
+            refused: dict[int, TooLarge] = {}
+        else:
+            return {}
+        for number, record in enumerate(records):
+            try:
+                await self._patiently(partial(self._transact, [record], {}))
+            except TooLarge as error:
+                refused[number] = error
+        if offsets:
+            await self._patiently(lambda: self._transact([], offsets))
+        return refused
+
+    def _hold(self, decision: Decision, error: TooLarge) -> None:
+        """Hold a gang whose decision is too large, and say why."""
+        message = (
+            f"its decision about {len(decision.rows)} pods has {error.size} bytes, "
+            f"a record of the log at most {error.limit}"
+        )
+        reason = Reason(
+            code="decision-too-large",
+            message=message,
+            numbers={"pods": len(decision.rows), "bytes": error.size, "limit": error.limit},
+            next_step="lower the gang's minimum, or divide it",
+        )
+        give_up(self.model, decision, reason)
+        self._metrics.too_large.labels(self.name).inc()
+        gang = f"{decision.namespace}/{decision.name}"
+        self._telemetry.log.warning("a gang is held: %s", message, extra={"pool": self.name, "gang": gang})
+        self._notice()
 
     async def _transact(self, records: list[Record], offsets: dict[TopicPartition, int]) -> None:
         """Publish all or nothing. A commit whose answer was lost is repeated: a decision may come twice.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Final
 
 from services.scheduler.core.decisions import Decision, Flight, Outcome
 from services.scheduler.core.gangs import NOTHING, Gang, Member, OrderKey, Pick, by_shape
@@ -21,6 +22,9 @@ from services.scheduler.core.queues import Queue
 from services.scheduler.core.settle import could_ever_fit, follow, settle
 from services.scheduler.core.shapes import Shape
 from services.scheduler.core.turns import Turns
+
+_MOST_PODS: Final = 10_000
+"""Pods in a decision, beyond the minimum: a record of the log is made for so many with the longest names."""
 
 
 def decide(model: Model, now: datetime, *, limit: int | None = None) -> Outcome:
@@ -149,8 +153,10 @@ class _Cycle:
             self.model.waiting.stop(lane, *stops)
 
     def _place_more(self, gang: Gang, key: OrderKey, picks: list[Pick]) -> list[Stop]:
-        """Place as many as fit; return what stopped the rest."""
+        """Place as many as fit, into the room and into a record of the log; return what stopped the rest."""
         model = self.model
+        draft = self._drafts.get(gang)
+        left = _MOST_PODS - (0 if draft is None else len(draft.flight.decision.rows))
         queue = model.queues.get(gang.contract.queue)
         if not queue.known:
             return [NotOpen()]
@@ -158,7 +164,9 @@ class _Cycle:
         chosen: list[Pick] = []
         taken: list[tuple[Shape, Taken]] = []
         for shape, group in by_shape(picks).items():
-            wanted = sum(len(pick.members) for pick in group)
+            wanted = min(left, sum(len(pick.members) for pick in group))
+            if wanted <= 0:
+                break
             holder = model.waiting.holder_of(queue, (shape,), key, model.policy, self.now)
             if holder is not None:
                 stops.append(Behind(holder))
@@ -175,6 +183,7 @@ class _Cycle:
                 taken.append((shape, index.take(count)))
                 chosen += _first(group, count)
                 self._charge_queue(queue, shape, count)
+                left -= count
         if chosen:
             self._book(gang, chosen, taken, charged=True)
         return stops

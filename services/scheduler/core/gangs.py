@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from services.scheduler.core.pods import Pod
 from services.scheduler.core.shapes import Shape, Shapes
 from shared.events.contracts import Gang as GangContract
+from shared.events.contracts import Reason
 
 if TYPE_CHECKING:
     from services.scheduler.core.lanes import Lane
@@ -103,6 +104,8 @@ class Gang:
     """What it asks for and does not have, as counted in its queue."""
     failures: int = 0
     not_before: datetime | None = None
+    held: Reason | None = None
+    """Why it is not decided although it may be: its decision cannot be said. A change of it is tried anew."""
     decided: int = 0
     """Number in the identifier of its last decision."""
     traceparent: str | None = None

@@ -21,6 +21,9 @@ from shared.events.contracts import GangReport, Reason
 
 _NEAR = 20
 """Up to this place in the queue every change is told; behind it, changes by a tenth."""
+_MOST_REASONS = 20
+_MOST_WORDS = 2000
+"""Characters of a reason: it may quote a node selector of any length, and a report must fit into a record."""
 
 Reasons = tuple[Reason, ...]
 """The dominant reason first."""
@@ -112,8 +115,15 @@ class Reporter:
             return (_outside(gang, now),)
         reasons = self._by_lane.get(lane)
         if reasons is None:
-            reasons = self._by_lane[lane] = explain(self._model, lane)
+            reasons = tuple(map(_short, explain(self._model, lane)[:_MOST_REASONS]))
+            self._by_lane[lane] = reasons
         return reasons
+
+
+def _short(reason: Reason) -> Reason:
+    if len(reason.message) <= _MOST_WORDS:
+        return reason
+    return reason.model_copy(update={"message": f"{reason.message[:_MOST_WORDS]} …"})
 
 
 def explain(model: Model, lane: Lane) -> Reasons:
@@ -132,6 +142,8 @@ def explain(model: Model, lane: Lane) -> Reasons:
 
 
 def _outside(gang: Gang, now: datetime) -> Reason:
+    if gang.held is not None:
+        return gang.held
     needs = gang.needs
     if needs.gated and needs.gated >= needs.short > 0:
         return Reason(

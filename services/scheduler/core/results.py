@@ -20,7 +20,7 @@ from services.scheduler.core.decisions import Decision, Flight
 from services.scheduler.core.gangs import Gang
 from services.scheduler.core.model import Model
 from services.scheduler.core.pods import ENDED
-from shared.events.contracts import DecisionApplied, DecisionOutcome, GangDecided, GangRef
+from shared.events.contracts import DecisionApplied, DecisionOutcome, GangDecided, GangRef, Reason
 
 _DOUBLINGS = 16
 
@@ -50,6 +50,21 @@ def apply_result(model: Model, result: DecisionApplied) -> None:
                 return
             gang.enqueued = False
             _back_off(model, gang, result.at)
+
+
+def give_up(model: Model, decision: Decision, why: Reason) -> None:
+    """Take back a decision that cannot be published, and hold its gang until it is another one."""
+    flight = model.flights.by_number.get(decision.number)
+    if flight is not None:
+        _drop(model, flight, list(flight.pods))
+    gang = model.gangs.get((decision.namespace, decision.name))
+    if gang is not None and (gang.contract.uid, gang.contract.generation) == (
+        decision.uid,
+        decision.generation,
+    ):
+        gang.enqueued = False
+        gang.held = why
+        model.dirty[gang] = None
 
 
 def adopt(model: Model, event: GangDecided, now: datetime) -> None:

@@ -73,6 +73,9 @@ def _assess(model: Model, gang: Gang, now: datetime) -> None:
     if not (needs.must or needs.more):
         return
     model.unplaced[gang] = None
+    if gang.held is not None:
+        model.set_wanted(gang, {})
+        return
     if gang.not_before is not None and gang.not_before > now:
         model.retries.add(gang.not_before.timestamp(), gang)
         return
