@@ -186,13 +186,19 @@ def of_submission(model: Model, submission: str) -> Incarnation | None:
 
 def of_life(model: Model, record: JobRecord, life: Life) -> Incarnation:
     """Return the incarnation that a life is."""
-    names = {podgroup_name(record.name, life.uid)}
-    if life.last_state is not None and life.last_state.podgroup:
-        names.add(life.last_state.podgroup)
-    gangs = (model.gangs.get((record.namespace, name)) for name in sorted(names))
+    names = sorted(podgroups_of(record, life))
+    gangs = (model.gangs.get((record.namespace, name)) for name in names)
     return Incarnation(
         record, record.submissions.get(life.submission or ""), life, tuple(gang for gang in gangs if gang)
     )
+
+
+def podgroups_of(record: JobRecord, life: Life) -> set[str]:
+    """Return the names that a life's PodGroups have, or would have."""
+    names = {podgroup_name(record.name, life.uid)}
+    if life.last_state is not None and life.last_state.podgroup:
+        names.add(life.last_state.podgroup)
+    return names
 
 
 def last_rejection(record: JobRecord) -> Submission | None:

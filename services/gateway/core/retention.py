@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from services.gateway.core.facts import JobRecord, Model
-from services.gateway.core.incarnation import current
+from services.gateway.core.incarnation import current, podgroups_of
 
 LIVES_KEPT: Final = 10
 """Objects and submissions kept under one name."""
@@ -71,6 +71,11 @@ def _trim(model: Model, record: JobRecord) -> None:
 
 def _forget(model: Model, record: JobRecord) -> None:
     del model.jobs[record.key]
+    for life in record.lives.values():
+        for name in podgroups_of(record, life):
+            gang = model.gangs.get((record.namespace, name))
+            if gang is not None and not gang.exists:
+                del model.gangs[record.namespace, name]
     for submission in record.submissions:
         model.submissions.pop(submission, None)
 
@@ -80,8 +85,9 @@ def _forget_gangs(model: Model, oldest: datetime) -> None:
         for decision in list(gang.decisions)[:-DECISIONS_KEPT]:
             del gang.decisions[decision]
             gang.results.pop(decision, None)
+        # What is told of a gang may come before its job is known, and is not told again.
         orphan = gang.owner is None or gang.owner not in model.jobs
-        if orphan and not gang.exists and (gang.owner is not None or (gang.touched or _EVER) < oldest):
+        if orphan and not gang.exists and (gang.touched or _EVER) < oldest:
             del model.gangs[key]
     for record_key, gang_key in list(model.reports.items()):
         if gang_key not in model.gangs:

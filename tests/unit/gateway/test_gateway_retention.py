@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from services.gateway.core.incarnation import current
+from services.gateway.core.readmodel import fold
+from services.gateway.core.rendering import detail
 from services.gateway.core.retention import LIVES_KEPT, prune
 from tests.fixtures.gateway_story import Story, at
+from tests.unit.gateway.conftest import arrivals
 
 WEEK = timedelta(days=7)
 
@@ -54,3 +58,14 @@ def test_a_name_that_is_used_over_and_over_keeps_its_last_uses(folded) -> None:
     assert f"r-{LIVES_KEPT + 4}" in record.submissions
     assert "r-0" not in record.submissions
     assert "s-0" not in model.submissions
+
+
+def test_a_report_that_comes_before_its_job_is_known_is_kept_for_it(folded) -> None:
+    story = Story()
+    model = folded([story.report(0.5)])
+    prune(model, at(60), keep_jobs=100, keep_for=WEEK)
+    for arrival in arrivals(Story().born().said):
+        fold(model, arrival)
+    waiting = detail(current(model, model.jobs["default", "train"]), model).waiting
+    assert waiting is not None
+    assert waiting.reason.code == "insufficient-resources"
