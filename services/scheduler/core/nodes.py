@@ -21,9 +21,7 @@ import numpy as np
 
 from services.scheduler.core.columns import BoolArray, ChangeLog, CodeArray, IntArray, LabelColumn, SlotArray
 from services.scheduler.core.resources import PODS, UNLIMITED, Amounts, Resources
-
-TaintKey = tuple[str, str, str]
-"""key, value, effect"""
+from shared.api.matching import TaintKey
 
 _SMALL: Final = 6
 """Up to so many nodes, scalar updates are faster than array operations (measured)."""

@@ -12,18 +12,18 @@ Results are kept as columns and repaired from the log of rule changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from services.scheduler.core.columns import BoolArray, FloatArray, SlotArray
-from services.scheduler.core.nodes import Nodes, TaintKey
-from shared.events.contracts import NodeTerm, Requirement, Toleration
+from services.scheduler.core.nodes import Nodes
+from shared.api.matching import UNSCHEDULABLE, TaintKey, comparison, tolerated
+from shared.events.contracts import NodeTerm, Requirement
 from shared.events.contracts import Shape as ShapeContract
 
-UNSCHEDULABLE: Final[TaintKey] = ("node.kubernetes.io/unschedulable", "", "NoSchedule")
 _MANY: Final = 64
 
 Test = Callable[[str | None], object]
@@ -50,7 +50,7 @@ class Rules:
         self.required = shape.required_terms
         self._preferred = shape.preferred_terms
         self._tolerations = shape.tolerations
-        self._tolerates_cordon = _tolerated(UNSCHEDULABLE, shape.tolerations)
+        self._tolerates_cordon = tolerated(UNSCHEDULABLE, shape.tolerations)
         self.allowed: BoolArray = np.zeros(0, np.bool_)
         self.epoch = 0
         """Rises when preferences of nodes changed that are not in the log (another maximum)."""
@@ -96,7 +96,7 @@ class Rules:
 
     def tolerates(self, taint: TaintKey) -> bool:
         """Whether the pods tolerate a taint."""
-        return _tolerated(taint, self._tolerations)
+        return tolerated(taint, self._tolerations)
 
     def refusals(self, slots: SlotArray) -> Refusals:
         """Say for each node which rule it passes."""
@@ -131,7 +131,7 @@ class Rules:
 
     def _learn_taints(self) -> None:
         for taints in self._nodes.taint_sets[len(self._hard_taints) :]:
-            open_taints = [taint for taint in taints if not _tolerated(taint, self._tolerations)]
+            open_taints = [taint for taint in taints if not tolerated(taint, self._tolerations)]
             self._hard_taints.append(any(effect != "PreferNoSchedule" for _, _, effect in open_taints))
             self._soft_taints.append(sum(effect == "PreferNoSchedule" for _, _, effect in open_taints))
 
@@ -190,46 +190,8 @@ def _test(requirement: Requirement) -> Test:
         case "DoesNotExist":
             return lambda held: held is None
         case "Gt" | "Lt" as operator:
-            return _comparison(operator, requirement.values)
+            return comparison(operator, requirement.values)
 
 
 def _equals(value: str) -> Test:
     return lambda held: held == value
-
-
-def _comparison(operator: str, values: Sequence[str]) -> Test:
-    """``Gt`` and ``Lt`` compare whole numbers; anything else matches nothing, as in Kubernetes."""
-    bound = _whole(values[0]) if len(values) == 1 else None
-
-    def test(held: str | None) -> bool:
-        number = None if held is None else _whole(held)
-        if number is None or bound is None:
-            return False
-        return number > bound if operator == "Gt" else number < bound
-
-    return test
-
-
-def _whole(text: str) -> int | None:
-    body = text[1:] if text[:1] in ("-", "+") else text
-    return int(text) if body.isascii() and body.isdigit() else None
-
-
-def _tolerated(taint: TaintKey, tolerations: Iterable[Toleration]) -> bool:
-    key, value, effect = taint
-    return any(
-        toleration.effect in ("", effect)
-        and (toleration.key == key or (not toleration.key and toleration.operator == "Exists"))
-        and _accepts(toleration, value)
-        for toleration in tolerations
-    )
-
-
-def _accepts(toleration: Toleration, value: str) -> bool:
-    match toleration.operator:
-        case "Exists":
-            return True
-        case "Equal":
-            return toleration.value == value
-        case "Gt" | "Lt" as operator:
-            return bool(_comparison(operator, (toleration.value,))(value))
