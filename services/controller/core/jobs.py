@@ -18,7 +18,13 @@ from services.controller.core.listening import follow_policies
 from services.controller.core.model import JSON, GroupView
 from services.controller.core.moving import INVALID, Moving
 from services.controller.core.plans import Note, Plan, World
-from services.controller.core.podgroups import group_patch, group_phase, make_podgroup, spec_patch
+from services.controller.core.podgroups import (
+    first_phase,
+    group_patch,
+    group_phase,
+    make_podgroup,
+    spec_patch,
+)
 from services.controller.core.pods import make_pod
 from services.controller.core.podview import PodView
 from services.controller.core.status import Status
@@ -65,7 +71,6 @@ def _carry_out(world: World, moving: Moving, now: datetime) -> Plan:
     status = moving.status = recorded(wanted, status)
     delete = {pod.name: pod for pod in moving.leaving() if not pod.deleting}
     drop = group is not None and not group.deleting and _is_stale(group, status)
-    make = status.phase in LIVE and group is None
     phase = None if group is None or drop else _group_phase(world, status, group)
     create: tuple[JSON, ...] = ()
     if phase is PodGroupPhase.PENDING:
@@ -77,7 +82,7 @@ def _carry_out(world: World, moving: Moving, now: datetime) -> Plan:
         changes=tuple(moving.changes),
         urgent=_urgent(world.status, moving),
         drop_group=drop,
-        make_group=make_podgroup(wanted, status.generation, world.priorities, now) if make else None,
+        make_group=_new_group(world, status, now) if status.phase in LIVE and group is None else None,
         group_patch=_group_patch(world, status, group, phase, now) if group and phase else None,
         mark=moving.to_mark(),
         delete=tuple(delete.values()),
@@ -105,6 +110,11 @@ def _urgent(before: Status, moving: Moving) -> bool:
 def _is_stale(group: GroupView, status: Status) -> bool:
     """Whether the group is of an older generation; the last one of a finished job stays for the record."""
     return group.generation != status.generation and status.phase not in FINAL
+
+
+def _new_group(world: World, status: Status, now: datetime) -> JSON:
+    phase = first_phase(world.pods, status.generation)
+    return make_podgroup(world.wanted, status.generation, world.priorities, now, phase)
 
 
 def _group_phase(world: World, status: Status, group: GroupView) -> PodGroupPhase:

@@ -35,7 +35,13 @@ _REASONS: Final = {
 _FOLLOWS_JOB: Final = frozenset({"minMember", "minTaskMember", "minResources", "priorityClassName"})
 
 
-def make_podgroup(wanted: Wanted, generation: int, priorities: Priorities, now: datetime) -> JSON:
+def make_podgroup(
+    wanted: Wanted,
+    generation: int,
+    priorities: Priorities,
+    now: datetime,
+    phase: PodGroupPhase = PodGroupPhase.PENDING,
+) -> JSON:
     """Return the body of a job's PodGroup.
 
     The phase is in it from the start: the kind has no status subresource, so one write does. Annotations
@@ -57,11 +63,20 @@ def make_podgroup(wanted: Wanted, generation: int, priorities: Priorities, now: 
             "ownerReferences": [wanted.owner_reference()],
         },
         "spec": _spec(wanted, priorities),
-        "status": {"phase": PodGroupPhase.PENDING.value},
+        "status": {"phase": phase.value},
     }
 
 
 def spec_patch(group: GroupView, wanted: Wanted, priorities: Priorities) -> JSON:
+def first_phase(pods: Collection[PodView], generation: int) -> PodGroupPhase:
+    """Return the phase in which a generation's PodGroup is made.
+
+    Where pods of that generation have a node, there was one before, and somebody deleted it: they stay.
+    """
+    bound = any(pod.generation == generation and pod.node and not pod.deleting for pod in pods)
+    return PodGroupPhase.INQUEUE if bound else PodGroupPhase.PENDING
+
+
     """Return the merge patch that makes a PodGroup follow its job's scale."""
     patch: JSON = {"metadata": {"annotations": {names.SCALE: wanted.scale}}}
     old = group.raw.get("spec") or {}

@@ -568,3 +568,19 @@ async def test_pods_have_their_jobs_priority_class_unless_their_template_names_o
         await running(w, body)
         classes = {name: pod["spec"]["priorityClassName"] for name, pod in w.pods().items()}
         assert classes == {"train-master-0": "low"} | {f"train-worker-{i}": "high" for i in range(3)}
+
+
+@pytest.mark.parametrize("is_placed", [True, False])
+async def test_a_podgroup_that_somebody_deletes_is_made_again_and_the_gang_stays_as_it_is(world, is_placed):
+    async with world() as w:
+        await w.admit(job())
+        await (w.run_gang() if is_placed else w.ready())
+        before, old = w.pods().keys(), w.group()
+        w.cluster.remove(r.PODGROUPS, "default", old["metadata"]["name"])
+        phase = "Running" if is_placed else "Pending"
+        await w.until(lambda: w.group() and w.group_phase() == phase)
+        await asyncio.sleep(5)
+        assert w.group()["metadata"]["uid"] != old["metadata"]["uid"]
+        assert (w.phase(), w.job()["status"].get("version", 0)) == (phase, 0)
+        assert (w.pods().keys(), w.cluster.writes["create", "pods"]) == (before, len(before))
+        assert w.cluster.writes["delete", "pods"] == 0
