@@ -388,6 +388,23 @@ async def test_a_command_that_waits_answers_when_it_is_done(world: World) -> Non
     assert (deleted.status_code, deleted.json()["phase"]) == (200, "Deleted")
 
 
+async def test_a_command_to_a_queue_that_waits_answers_when_it_is_done(world: World) -> None:
+    await world.say(queue("root"), queue("team", parent="root"))
+    async with world.running() as http:
+        late = await http.post("/v1/queues/team:close?wait=true&timeout=50ms")
+        asked = asyncio.create_task(http.post("/v1/queues/team:close?wait=true&timeout=30"))
+        await asyncio.sleep(0.05)
+        await world.say(queue("team", state="Closing", parent="root"))
+        closed = await asked
+        opening = asyncio.create_task(http.post("/v1/queues/team:open?wait=true&timeout=30"))
+        await asyncio.sleep(0.05)
+        await world.say(queue("team", state="Open", parent="root"))
+        opened = await opening
+    assert (late.status_code, late.json()["state"], late.json()["done"]) == (202, "Open", False)
+    assert (closed.status_code, closed.json()["state"], closed.json()["done"]) == (200, "Closing", True)
+    assert (opened.status_code, opened.json()["state"], opened.json()["done"]) == (200, "Open", True)
+
+
 async def test_commands_to_what_is_not_there_are_404(world: World) -> None:
     refused = Story("refused", submission="s-r")
     gone = Story("gone", "u-g", "s-g").born()

@@ -70,7 +70,8 @@ async def test_a_closed_queue_refuses_jobs_and_opens_again_with_what_is_below_it
             await eventually(lambda name=name: _is(platform, name, "Open"))
         await client.submit(gang("first", queue="team", command="sleep 3"), wait="running", timeout=30)
         await eventually(lambda: _shown(platform, "division", "Open"))
-        assert (await client.close_queue("division")).state == "Open"
+        closed = await client.close_queue("division", wait=True, timeout=30)
+        assert (closed.done, closed.state) in {(True, "Closing"), (True, "Closed")}
         await eventually(lambda: _is(platform, "team", "Closing"))
         await eventually(lambda: _shown(platform, "team", "Closing"))
         with pytest.raises(Rejected) as refused:
@@ -81,7 +82,7 @@ async def test_a_closed_queue_refuses_jobs_and_opens_again_with_what_is_below_it
         job = await client.wait_until("first", "finished", timeout=30)
         assert job.phase == "Completed"
         await eventually(lambda: _is(platform, "team", "Closed"))
-        await client.open_queue("division")
+        assert (await client.open_queue("division", wait=True, timeout=30)).state == "Open"
         await eventually(lambda: _is(platform, "team", "Open"))
         await eventually(lambda: _shown(platform, "team", "Open"))
         assert (

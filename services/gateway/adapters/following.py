@@ -12,7 +12,7 @@ from typing import Final
 
 from services.gateway.adapters.metrics import Metrics
 from services.gateway.adapters.reading import read_record
-from services.gateway.adapters.watching import Watchers
+from services.gateway.adapters.watching import Watchers, queue_key
 from services.gateway.core.facts import JobKey, Model
 from services.gateway.core.listing import Listing
 from services.gateway.core.readmodel import fold
@@ -35,6 +35,7 @@ HISTORY: Final = (
     topics.SCHEDULING_REPORTS,
     topics.JOB_LIFECYCLE,
 )
+_QUEUE: Final = queue_key("")
 _BATCH: Final = 200  # keeps the loop free for requests: about 10 ms of work
 _RETRY_PAUSE: Final = 1.0
 _PRUNE_EVERY: Final = 50_000  # records, while catching up
@@ -129,6 +130,7 @@ class Follower:
             changed |= self._fold(delivery)
         self.listing.changed(changed)
         self._watchers.wake(changed)
+        self._watchers.wake(one.key for one in deliveries if (one.key or b"").startswith(_QUEUE))
         self._metrics.jobs.set(len(self.model.jobs))
         lag = self._clock.now().timestamp() - deliveries[-1].timestamp_ms / 1000 if deliveries else 0.0
         self._metrics.lag.set(max(0.0, lag))

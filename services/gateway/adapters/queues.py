@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from services.gateway.adapters.commands import Timeout, Wait
 from services.gateway.adapters.context import Context, answer
 from services.gateway.adapters.documents import PROBLEMS
 from services.gateway.adapters.problems import Problem, away
+from services.gateway.adapters.waiting import wait_for
+from services.gateway.adapters.watching import queue_key
+from services.gateway.core.goals import SHUT, queue_obeyed
 from services.gateway.core.views import QueueCommandAccepted
 from shared.api.names import ROOT_QUEUE
 from shared.events.contracts import CommandQueue, QueueAction, QueueState
-
-_SHUT: Final = frozenset({"Closed", "Closing"})
 
 
 class QueueRoutes:
@@ -24,6 +26,7 @@ class QueueRoutes:
         self._context = context
         self.router = APIRouter(tags=["cluster"])
         responses: dict[int | str, dict[str, Any]] = {
+            200: {"model": QueueCommandAccepted, "description": "It is done (`wait`)."},
             202: {"model": QueueCommandAccepted, "description": "It is in the log."},
             **{code: PROBLEMS[code] for code in (404, 409, 503)},
         }
@@ -40,15 +43,24 @@ class QueueRoutes:
                 summary=text,
             )
 
-    async def open(self, name: str) -> Response:
-        """Open a queue, and with it those below that were closed because of it."""
-        return await self._command(QueueAction.OPEN, name)
+    async def open(
+        self, request: Request, name: str, wait: Wait = False, timeout: Timeout = None
+    ) -> Response:
+        """Open a queue, and with it those below that were closed because of it. Done when it is open."""
+        return await self._command(request, QueueAction.OPEN, name, wait=wait, timeout=timeout)
 
-    async def close(self, name: str) -> Response:
-        """Close a queue and those below it; its running jobs go on, and it is closed when they have ended."""
-        return await self._command(QueueAction.CLOSE, name)
+    async def close(
+        self, request: Request, name: str, wait: Wait = False, timeout: Timeout = None
+    ) -> Response:
+        """Close a queue and those below it; its running jobs go on, and it is closed when they have ended.
 
-    async def _command(self, action: QueueAction, name: str) -> Response:
+        Done when it takes no new jobs (state Closing or Closed).
+        """
+        return await self._command(request, QueueAction.CLOSE, name, wait=wait, timeout=timeout)
+
+    async def _command(
+        self, request: Request, action: QueueAction, name: str, *, wait: bool, timeout: str | None
+    ) -> Response:
         context = self._context
         queue = context.model.queues.get(name)
         if queue is None:
@@ -60,12 +72,22 @@ class QueueRoutes:
         id_ = context.ids()
         command = CommandQueue(name=name, action=action)
         await context.publisher.queue_command(id_, context.clock.now(), command)
-        return answer(QueueCommandAccepted(id=id_, name=name, action=action.value, state=queue.state), 202)
+        done = wait and await wait_for(
+            context.watchers,
+            request,
+            queue_key(name),
+            lambda: queue_obeyed(action, context.model, name),
+            context.seconds(timeout),
+        )
+        known = context.model.queues.get(name)
+        state = known.state if known is not None else ""
+        view = QueueCommandAccepted(id=id_, name=name, action=action.value, state=state, done=done)
+        return answer(view, 200 if done else 202)
 
     def _impossible(self, action: QueueAction, queue: QueueState) -> str:
         if action is QueueAction.CLOSE:
             return "the root holds all other queues" if queue.name == ROOT_QUEUE else ""
         parent = self._context.model.queues.get(queue.parent)
-        if parent is not None and parent.state in _SHUT:
+        if parent is not None and parent.state in SHUT:
             return f"the queue above it, {parent.name}, is {parent.state.lower()}: open that one first"
         return ""

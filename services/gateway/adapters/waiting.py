@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from fastapi import Request
 
 from services.gateway.adapters.watching import Watchers
-from services.gateway.core.facts import JobKey
 
 
 async def wait_for(
-    watchers: Watchers, request: Request, key: JobKey, done: Callable[[], bool], seconds: float
+    watchers: Watchers, request: Request, key: Hashable, done: Callable[[], bool], seconds: float
 ) -> bool:
     """Return whether ``done`` came true within ``seconds``; False at once when the client goes away."""
     if done():

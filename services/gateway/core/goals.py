@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 from services.gateway.core.facts import JobRecord, Model
 from services.gateway.core.incarnation import RESTING, Incarnation, current
-from shared.events.contracts import JobAction
+from shared.events.contracts import JobAction, QueueAction
+
+SHUT: Final = frozenset({"Closed", "Closing"})
+"""States of a queue that takes no new jobs."""
 
 
 class Goal(StrEnum):
@@ -54,3 +58,11 @@ def carried_out(action: JobAction, model: Model, key: tuple[str, str], uid: str 
     if action is JobAction.SUSPEND:
         return job.phase in RESTING or job.deleted
     return job.phase not in ("Aborted", "Aborting") or job.deleted
+
+
+def queue_obeyed(action: QueueAction, model: Model, name: str) -> bool:
+    """Say whether a command to a queue has done what it should; a queue that is gone needs nothing more."""
+    queue = model.queues.get(name)
+    if queue is None:
+        return True
+    return queue.state in SHUT if action is QueueAction.CLOSE else queue.state == "Open"

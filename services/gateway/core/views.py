@@ -219,12 +219,14 @@ class QueueList(View):
 
 
 class QueueCommandAccepted(View):
-    """A command to a queue that the log has; ``state`` is the queue's as it is known now."""
+    """A command to a queue that the log has."""
 
     id: str
     name: str
     action: str
     state: str
+    """The queue's state as known when the answer was given; empty when it is gone."""
+    done: bool = False
 
 
 class NodeView(View):

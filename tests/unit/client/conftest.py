@@ -104,7 +104,7 @@ class Handler(BaseHTTPRequestHandler):
         self.lost = fault == "drop-after"
         self._route(method, [unquote(part) for part in parts.path.strip("/").split("/")])
 
-    def _route(self, method: str, path: list[str]) -> None:  # noqa: C901, PLR0912 - a case for each path
+    def _route(self, method: str, path: list[str]) -> None:  # noqa: C901 - a case for each path
         match method, path:
             case "POST", ["v1", "jobs"]:
                 self._submit()
@@ -114,11 +114,7 @@ class Handler(BaseHTTPRequestHandler):
                 self._answer(200, {"items": getattr(self.gateway, kind)})
             case "POST", ["v1", "queues", command]:
                 name, _, verb = command.partition(":")
-                self.gateway.commands.append((verb, "", name))
-                if any(queue["name"] == name for queue in self.gateway.queues):
-                    self._answer(202, {"id": "c1", "name": name, "action": verb, "state": "Open"})
-                else:
-                    self._problem(404, f"there is no queue {name}")
+                self._command_queue(name, verb)
             case "POST", ["v1", "jobs", namespace, command]:
                 name, _, verb = command.partition(":")
                 self._known(namespace, name) and self._command(namespace, name, verb)
@@ -169,6 +165,18 @@ class Handler(BaseHTTPRequestHandler):
         if "wait" in self.query and self.gateway.obeys:
             self.gateway.put(name, namespace, phase="Aborted" if verb == "suspend" else "Pending")
         self._commanded(verb, namespace, name, self.gateway.jobs[namespace, name]["phase"])
+
+    def _command_queue(self, name: str, verb: str) -> None:
+        self.gateway.commands.append((verb, "", name))
+        queue = next((one for one in self.gateway.queues if one["name"] == name), None)
+        if queue is None:
+            self._problem(404, f"there is no queue {name}")
+            return
+        done = self.gateway.obeys and "wait" in self.query
+        if done:
+            queue["state"] = {"open": "Open", "close": "Closing"}[verb]
+        view = {"id": "c1", "name": name, "action": verb, "state": queue["state"], "done": done}
+        self._answer(200 if done else 202, view)
 
     def _commanded(self, action: str, namespace: str, name: str, phase: str) -> None:
         done = self.gateway.obeys and "wait" in self.query

@@ -118,6 +118,7 @@ def test_a_rejection_lists_every_violation_on_its_line(pumice, gateway):
         (["submit", "--gpus", "8"], None, "needs --name and --image"),
         (["submit", *SHORT, "--env", "A"], None, "'A' is not NAME=VALUE"),
         (["delete", "x", "--timeout", "5"], None, "--timeout goes with --wait"),
+        (["queue", "close", "x", "--timeout", "5"], None, "--timeout goes with --wait"),
         (["submit", "-f", "no-such-file.yaml"], None, "no-such-file.yaml: No such file"),
         (["submit", "-f", "-"], "a: [1\nb: 2", "-:2:2: "),
         (["submit", "-f", "-"], "- 1\n", "document 1 is a list"),
@@ -351,6 +352,8 @@ def test_a_queue_is_opened_and_closed_by_name(pumice, gateway, verb):
     gateway.queues = [{"name": "team", "state": "Open", "weight": 1, "priority": 0, "reclaimable": True}]
     assert pumice("queue", verb, "team") == (0, f"queue team: {verb} requested\n", "")
     assert gateway.commands == [(verb, "", "team")]
+    state = {"open": "open", "close": "closing"}[verb]
+    assert pumice("queue", verb, "team", "--wait") == (0, f"queue team: {state}\n", "")
     code, _, err = pumice("queue", verb, "other")
     assert (code, err) == (Exit.NOT_FOUND, "error: there is no queue other\n")
 

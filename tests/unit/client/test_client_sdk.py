@@ -315,6 +315,16 @@ def test_a_command_that_is_waited_for_is_done_or_times_out(client, gateway):
         client("resume", "train", wait=True, timeout=0.1)
 
 
+def test_a_command_to_a_queue_that_is_waited_for_is_done_or_times_out(client, gateway):
+    gateway.queues = [{"name": "team", "state": "Open", "weight": 1, "priority": 0, "reclaimable": True}]
+    assert not client("close_queue", "team").done
+    done = client("close_queue", "team", wait=True)
+    assert (done.done, done.state) == (True, "Closing")
+    gateway.obeys = False
+    with pytest.raises(pumice.TimedOut, match="open of queue team was taken, but is not done yet"):
+        client("open_queue", "team", wait=True, timeout=0.1)
+
+
 def test_a_deletion_that_was_done_but_not_answered_is_done(client, gateway):
     gateway.put("train", phase="Running")
     gateway.faults.append("drop-after")

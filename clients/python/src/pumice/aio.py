@@ -157,13 +157,20 @@ class AsyncClient:
         """Return all queues."""
         return await self._run(flows.call(calls.queues(), self._host))
 
-    async def open_queue(self, name: str) -> QueueCommanded:
-        """Let a queue take jobs again. Raises NotFound, and Conflict while the queue above it is closed."""
-        return await self._run(flows.call(calls.command_queue(name, "open"), self._host))
+    async def open_queue(self, name: str, *, wait: bool = False, timeout: float = 60.0) -> QueueCommanded:
+        """Let a queue take jobs again.
 
-    async def close_queue(self, name: str) -> QueueCommanded:
-        """Let a queue take no new jobs; its running ones go on. Raises NotFound, Conflict."""
-        return await self._run(flows.call(calls.command_queue(name, "close"), self._host))
+        Raises NotFound, Conflict while the queue above it is closed, and, if it shall ``wait``, TimedOut
+        after ``timeout`` seconds.
+        """
+        return await self._command_queue(name, "open", timeout if wait else None)
+
+    async def close_queue(self, name: str, *, wait: bool = False, timeout: float = 60.0) -> QueueCommanded:
+        """Let a queue take no new jobs; its running ones go on.
+
+        Raises NotFound, Conflict, and, if it shall ``wait``, TimedOut after ``timeout`` seconds.
+        """
+        return await self._command_queue(name, "close", timeout if wait else None)
 
     async def nodes(self) -> tuple[NodeView, ...]:
         """Return all nodes."""
@@ -172,8 +179,13 @@ class AsyncClient:
     async def _command(
         self, name: str, namespace: str | None, verb: calls.Command, wait: float | None
     ) -> Commanded:
-        what = calls.command(namespace or self.namespace, name, verb, wait)
-        return await self._run(flows.command(what, self._host))
+        chosen = namespace or self.namespace
+        what = calls.command(chosen, name, verb, wait)
+        return await self._run(flows.command(what, f"{chosen}/{name}", self._host))
+
+    async def _command_queue(self, name: str, verb: calls.QueueCommand, wait: float | None) -> QueueCommanded:
+        what = calls.command_queue(name, verb, wait)
+        return await self._run(flows.command(what, f"queue {name}", self._host))
 
     async def _run(self, flow: Flow[T]) -> T:
         results: list[T] = []

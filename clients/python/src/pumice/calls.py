@@ -90,7 +90,7 @@ def list_jobs(namespace: str | None, queue: str | None, after: str | None) -> Ca
 
 def command(namespace: str, name: str, verb: Command, wait: float | None) -> Call[Commanded]:
     """Suspend, resume or delete a job; ``wait`` up to so many seconds until that is done."""
-    params = {} if wait is None else {"wait": "true", "timeout": f"{wait:.3f}"}
+    params = _waiting(wait)
     if verb == "delete":
         request = Request("DELETE", job_path(namespace, name), params)
         gone = Commanded(namespace=namespace, name=name, action=verb, phase="Deleted", done=True)
@@ -119,10 +119,10 @@ def queues() -> Call[tuple[QueueView, ...]]:
     return Call(Request("GET", "/v1/queues"), lambda answer: _many(QueueView, answer))
 
 
-def command_queue(name: str, verb: QueueCommand) -> Call[QueueCommanded]:
-    """Open or close a queue."""
-    request = Request("POST", f"/v1/queues/{quote(name, safe='')}:{verb}")
-    return Call(request, lambda answer: _one(QueueCommanded, answer))
+def command_queue(name: str, verb: QueueCommand, wait: float | None) -> Call[QueueCommanded]:
+    """Open or close a queue; ``wait`` up to so many seconds until that is done."""
+    request = Request("POST", f"/v1/queues/{quote(name, safe='')}:{verb}", _waiting(wait))
+    return Call(request, lambda answer: _one(QueueCommanded, answer), _patience(wait))
 
 
 def nodes() -> Call[tuple[NodeView, ...]]:
@@ -173,6 +173,10 @@ def _page(answer: Answer) -> Page:
 
 def _commanded(answer: Answer) -> Commanded:
     return _one(Commanded, answer)
+
+
+def _waiting(wait: float | None) -> dict[str, str]:
+    return {} if wait is None else {"wait": "true", "timeout": f"{wait:.3f}"}
 
 
 def _patience(wait: float | None) -> float | None:

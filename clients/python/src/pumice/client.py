@@ -157,13 +157,20 @@ class Client:
         """Return all queues."""
         return self._run(flows.call(calls.queues(), self._host))
 
-    def open_queue(self, name: str) -> QueueCommanded:
-        """Let a queue take jobs again. Raises NotFound, and Conflict while the queue above it is closed."""
-        return self._run(flows.call(calls.command_queue(name, "open"), self._host))
+    def open_queue(self, name: str, *, wait: bool = False, timeout: float = 60.0) -> QueueCommanded:
+        """Let a queue take jobs again.
 
-    def close_queue(self, name: str) -> QueueCommanded:
-        """Let a queue take no new jobs; its running ones go on. Raises NotFound, Conflict."""
-        return self._run(flows.call(calls.command_queue(name, "close"), self._host))
+        Raises NotFound, Conflict while the queue above it is closed, and, if it shall ``wait``, TimedOut
+        after ``timeout`` seconds.
+        """
+        return self._command_queue(name, "open", timeout if wait else None)
+
+    def close_queue(self, name: str, *, wait: bool = False, timeout: float = 60.0) -> QueueCommanded:
+        """Let a queue take no new jobs; its running ones go on.
+
+        Raises NotFound, Conflict, and, if it shall ``wait``, TimedOut after ``timeout`` seconds.
+        """
+        return self._command_queue(name, "close", timeout if wait else None)
 
     def nodes(self) -> tuple[NodeView, ...]:
         """Return all nodes."""
@@ -172,8 +179,13 @@ class Client:
     def _command(
         self, name: str, namespace: str | None, verb: calls.Command, wait: float | None
     ) -> Commanded:
-        what = calls.command(namespace or self.namespace, name, verb, wait)
-        return self._run(flows.command(what, self._host))
+        chosen = namespace or self.namespace
+        what = calls.command(chosen, name, verb, wait)
+        return self._run(flows.command(what, f"{chosen}/{name}", self._host))
+
+    def _command_queue(self, name: str, verb: calls.QueueCommand, wait: float | None) -> QueueCommanded:
+        what = calls.command_queue(name, verb, wait)
+        return self._run(flows.command(what, f"queue {name}", self._host))
 
     def _run(self, flow: Flow[T]) -> T:
         drive = self._drive(flow)

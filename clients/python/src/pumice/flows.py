@@ -7,11 +7,12 @@ from typing import Any, Final, TypeVar
 
 from pumice import calls, errors
 from pumice.calls import Answer, Call, State
-from pumice.models import REJECTED, Change, Commanded, JobView
+from pumice.models import REJECTED, Change, Commanded, JobView, QueueCommanded
 from pumice.steps import Emit, Flow, Host, Send, Sleep, TransportFailure
 from pumice.stream import Stream, late
 
 T = TypeVar("T")
+C = TypeVar("C", Commanded, QueueCommanded)
 
 ROUND: Final = 20.0
 """Seconds that one request waits on the server for admission; proxies cut longer ones off."""
@@ -73,13 +74,11 @@ def submit(
     return (yield from wait_until(job.namespace, job.name, wait, rest, host))
 
 
-def command(what: Call[Commanded], host: Host) -> Flow[Commanded]:
-    """Give a command. Raises TimedOut when it was waited for and is not done in time."""
+def command(what: Call[C], name: str, host: Host) -> Flow[C]:
+    """Give a command to a job or queue. Raises TimedOut when it was waited for and is not done in time."""
     found = yield from call(what, host)
     if what.timeout is not None and not found.done:
-        raise errors.TimedOut(
-            f"{found.action} of {found.namespace}/{found.name} was taken, but is not done yet"
-        )
+        raise errors.TimedOut(f"{found.action} of {name} was taken, but is not done yet")
     return found
 
 

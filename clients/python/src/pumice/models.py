@@ -181,12 +181,14 @@ class Commanded(Model):
 
 
 class QueueCommanded(Model):
-    """A command to a queue that the server has taken; ``state`` is the queue's when it was."""
+    """A command to a queue that the server has taken. ``done`` is known only of one that was waited for."""
 
     id: str = ""
     name: str = ""
     action: str = ""
     state: str = ""
+    """The queue's state when the answer was given."""
+    done: bool = False
 
 
 class JobEvent(Model):

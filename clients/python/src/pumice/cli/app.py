@@ -295,21 +295,25 @@ app.add_typer(queue_app, name="queue")
 
 
 @queue_app.command("open")
-def open_queue(ctx: typer.Context, *, name: QueueName, server: Server = None) -> None:
+def open_queue(
+    ctx: typer.Context, *, name: QueueName, wait: Wait = False, timeout: Timeout = None, server: Server = None
+) -> None:
     """Let a queue take jobs again, and those below it that were closed with it."""
     from pumice.cli import commanding
 
     with reach(ctx, server, None) as place:
-        commanding.command_queue(place, "open", name)
+        commanding.command_queue(place, "open", name, wait=wait, timeout=timeout)
 
 
 @queue_app.command("close")
-def close_queue(ctx: typer.Context, *, name: QueueName, server: Server = None) -> None:
+def close_queue(
+    ctx: typer.Context, *, name: QueueName, wait: Wait = False, timeout: Timeout = None, server: Server = None
+) -> None:
     """Let a queue and those below it take no new jobs; running ones go on."""
     from pumice.cli import commanding
 
     with reach(ctx, server, None) as place:
-        commanding.command_queue(place, "close", name)
+        commanding.command_queue(place, "close", name, wait=wait, timeout=timeout)
 
 
 @app.command()

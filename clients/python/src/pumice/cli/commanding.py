@@ -18,15 +18,13 @@ _WAIT: Final = 60.0
 
 def command(place: Place, verb: Command, names: list[str], *, wait: bool, timeout: str | None) -> None:
     """Give each job a command and report it; one that fails does not keep the others from it."""
-    limit = seconds(timeout)
-    if limit is not None and not wait:
-        raise UsageError("--timeout goes with --wait")
+    limit = _limit(timeout, wait=wait)
     client = place.client
     act = {"suspend": client.suspend, "resume": client.resume, "delete": client.delete}[verb]
     code = Exit.OK
     for namespace, name in [place.job(text) for text in names]:
         try:
-            act(name, namespace=namespace, wait=wait, timeout=_WAIT if limit is None else limit)
+            act(name, namespace=namespace, wait=wait, timeout=limit)
         except Unavailable:
             raise
         except PumiceError as error:
@@ -38,8 +36,17 @@ def command(place: Place, verb: Command, names: list[str], *, wait: bool, timeou
         raise typer.Exit(code)
 
 
-def command_queue(place: Place, verb: QueueCommand, name: str) -> None:
-    """Open or close a queue and say that it was asked."""
+def command_queue(place: Place, verb: QueueCommand, name: str, *, wait: bool, timeout: str | None) -> None:
+    """Open or close a queue and report it: that it was asked, or the state that it is in then."""
+    limit = _limit(timeout, wait=wait)
     client = place.client
-    {"open": client.open_queue, "close": client.close_queue}[verb](name)
-    place.lines([f"queue {name}: {verb} requested"])
+    act = {"open": client.open_queue, "close": client.close_queue}[verb]
+    found = act(name, wait=wait, timeout=limit)
+    place.lines([f"queue {name}: {found.state.lower() if wait else f'{verb} requested'}"])
+
+
+def _limit(timeout: str | None, *, wait: bool) -> float:
+    limit = seconds(timeout)
+    if limit is not None and not wait:
+        raise UsageError("--timeout goes with --wait")
+    return _WAIT if limit is None else limit
