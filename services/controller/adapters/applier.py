@@ -32,10 +32,12 @@ from services.controller.core.apply import (
 )
 from services.controller.core.claims import places_of_claims
 from services.controller.core.model import Wanted
+from services.controller.core.plans import Note
 from services.controller.core.pods import make_pod
 from services.controller.core.podview import owner_job, read_pod
 from services.controller.core.status import Status
 from shared.api import resources as r
+from shared.api.batch import JobReason
 from shared.api.scheduling import PodGroupPhase
 from shared.errors import AlreadyExists, Conflict, ContractError, NotFound, Refused
 from shared.events import topics
@@ -143,11 +145,11 @@ class Applier:
 
     def _gang(self, key: str, decision: GangDecided) -> Gang:
         views = self._hands.views
-        entry = views.job(key)
+        entry, nodes = views.job(key), views.store(r.NODES)
         if entry is None or entry.wanted is None or entry.wanted.podgroup != decision.gang.name:
-            return Gang(None, Status(), None, {})
+            return Gang(None, Status(), None, {}, nodes)
         pods = {pod.name: pod for pod in views.pods(entry.wanted)}
-        return Gang(entry.wanted, entry.status, views.group(entry.wanted), pods)
+        return Gang(entry.wanted, entry.status, views.group(entry.wanted), pods, nodes)
 
     async def _apply(self, decision: GangDecided, gang: Gang) -> Conclusion:
         verdict = examine(decision, gang)
@@ -301,12 +303,13 @@ class Applier:
         message: Message,
     ) -> None:
         memory = None if wanted is None else self._hands.memories.of(key, wanted.uid)
-        if memory is not None and result.outcome is not DecisionOutcome.REFUSED:
+        if wanted is not None and memory is not None and result.outcome is not DecisionOutcome.REFUSED:
             memory.decision = decision.decision
             memory.decided_generation = decision.gang.generation
             memory.decided_at = decision.decided_at
             memory.reports.forget()
             self._count_refusals(memory, result)
+            self._tell_failures(wanted, memory, result)
         self._hands.trail.applied(wanted, memory, result, message.envelope.time)
         if result.outcome is not DecisionOutcome.APPLIED:
             self._hands.telemetry.log.info(
@@ -314,6 +317,13 @@ class Applier:
                 result.message or result.outcome,
                 extra={"job": key, "decision": decision.decision, "outcome": result.outcome.value},
             )
+
+    def _tell_failures(self, wanted: Wanted, memory: Memory, result: DecisionApplied) -> None:
+        """Say on the job, once, why its pods could not be made or bound."""
+        text = result.message or next((one.message for one in result.failures), "")
+        if text and text not in memory.noted:
+            memory.noted.add(text)
+            self._hands.recorder.note(wanted, Note(JobReason.FAILED_CREATE, text, warning=True))
 
     def _count_refusals(self, memory: Memory, result: DecisionApplied) -> None:
         """Pods that the API server refuses again and again end their job."""

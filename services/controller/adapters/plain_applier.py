@@ -45,7 +45,7 @@ class PlainApplier:
         namespace, name = decision.gang.namespace, decision.gang.name
         group = self._gangs.group(namespace, name)
         pods = {pod.view.name: pod for pod in self._hands.views.group_pods(namespace, name)}
-        verdict = examine_plain(decision, group, pods)
+        verdict = examine_plain(decision, group, pods, self._hands.views.store(r.NODES))
         if verdict.refused or group is None:
             return Conclusion(DecisionOutcome.REFUSED, message=verdict.refused)
         if verdict.enqueue:
@@ -61,6 +61,9 @@ class PlainApplier:
         result = conclude_plain(decision, group, pods, bound, failures)
         if result.outcome is DecisionOutcome.ROLLED_BACK:
             await self._take_back(group, result)
+        if result.failures:
+            text = result.message or result.failures[0].message
+            self._hands.recorder.record(group.view.raw, "FailedScheduling", text, warning=True)
         return result
 
     def concluded(self, decision: GangDecided, result: Conclusion) -> None:

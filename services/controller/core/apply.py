@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from services.controller.core.closing import Nodes, closed
 from services.controller.core.dependencies import waiting_tasks
 from services.controller.core.gangs import reaches_minimum
 from services.controller.core.lifecycle import LIVE
@@ -57,6 +58,7 @@ class Gang:
     status: Status
     group: GroupView | None
     pods: Mapping[str, PodView]
+    nodes: Nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +152,17 @@ def _step(binding: Binding, members: Mapping[str, tuple[Task, int]], gang: Gang)
     if member is None:
         return _failure(binding, "no-member", "the gang has no such member")
     pod = gang.pods.get(binding.pod)
-    if pod is None:
-        if binding.uid is not None:
-            return _failure(binding, "pod-gone", "the pod is gone")
-        return CreateBound(binding, *member)
-    return judge(binding, pod, gang.status.generation)
+    step: Step
+    if pod is not None:
+        step = judge(binding, pod, gang.status.generation)
+    elif binding.uid is not None:
+        step = _failure(binding, "pod-gone", "the pod is gone")
+    else:
+        step = CreateBound(binding, *member)
+    if isinstance(step, CreateBound | BindExisting):
+        why = closed(gang.nodes, binding.node, member[0].spec.template.spec.tolerations)
+        return _failure(binding, "node-closed", why) if why else step
+    return step
 
 
 def judge(binding: Binding, pod: PodView, generation: int) -> InPlace | BindExisting | BindFailure:

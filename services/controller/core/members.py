@@ -15,6 +15,7 @@ from services.controller.core.model import JSON
 from services.controller.core.podview import PodView, owner_job, read_pod
 from shared.api import names
 from shared.api.meta import controller_of
+from shared.api.placement import Toleration
 
 PREFIX: Final = "podgroup-"
 _FAILED: Final = "Failed"
@@ -75,6 +76,13 @@ class MemberPod:
     def gated(self) -> bool:
         """Whether it may not be scheduled yet."""
         return bool((self.raw.get("spec") or {}).get("schedulingGates"))
+
+    @property
+    def tolerations(self) -> list[Toleration]:
+        """The taints that it does not mind."""
+        return [
+            Toleration.model_validate(one) for one in (self.raw.get("spec") or {}).get("tolerations") or ()
+        ]
 
     @property
     def created(self) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from services.controller.core.apply import BindExisting, Conclusion, InPlace
+from services.controller.core.closing import Nodes, closed
 from services.controller.core.members import MemberPod
 from services.controller.core.plaingangs import PlainGroup, task_of
 from shared.api.scheduling import PodGroupPhase
@@ -31,14 +32,14 @@ class PlainVerdict:
 
 
 def examine_plain(
-    decision: GangDecided, group: PlainGroup | None, pods: Mapping[str, MemberPod]
+    decision: GangDecided, group: PlainGroup | None, pods: Mapping[str, MemberPod], nodes: Nodes
 ) -> PlainVerdict:
     """Say what each binding needs, or why the decision is void."""
     if decision.evictions:
         return PlainVerdict("evictions are not carried out by this version")
     if group is None or group.view.deleting or group.view.uid != decision.gang.uid:
         return PlainVerdict("the podgroup is gone")
-    steps = tuple(judge_plain(binding, pods.get(binding.pod)) for binding in decision.bindings)
+    steps = tuple(_step(binding, pods.get(binding.pod), nodes) for binding in decision.bindings)
     possible = [step.binding.pod for step in steps if not isinstance(step, BindFailure)]
     enough = not steps or _enough(decision, group, pods, possible)
     pending = group.view.phase is PodGroupPhase.PENDING
@@ -60,6 +61,14 @@ def part_held(group: PlainGroup, pods: Sequence[MemberPod]) -> tuple[MemberPod, 
     if group.reached([task_of(pod) for pod in placed]):
         return ()
     return tuple(pod for pod in placed if pod.view.holds_room and pod.made_again)
+
+
+def _step(binding: Binding, pod: MemberPod | None, nodes: Nodes) -> PlainStep:
+    step = judge_plain(binding, pod)
+    if pod is not None and isinstance(step, BindExisting):
+        why = closed(nodes, binding.node, pod.tolerations)
+        return _failure(binding, "node-closed", why) if why else step
+    return step
 
 
 def judge_plain(binding: Binding, pod: MemberPod | None) -> PlainStep:  # noqa: PLR0911 - one for each case

@@ -70,6 +70,8 @@ class World:
         self.settings = ControllerSettings(**settings)
         self.spans = InMemorySpanExporter()
         self.decisions = 0
+        for number in range(20):
+            self.add_node(f"node-{number}")
         self.keys_made = 0
         self.service = None
         self.task = None
@@ -86,6 +88,10 @@ class World:
             keys=self.keys,
         )
         self.task = asyncio.create_task(self.service.run())
+
+    def add_node(self, name: str) -> None:
+        ready = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"nvidia.com/gpu": "8"}}
+        self.cluster.put(r.NODES, {"metadata": {"name": name}, "spec": {}, "status": ready})
 
     async def keys(self) -> KeyPair:
         self.keys_made += 1

@@ -29,7 +29,15 @@ from tests.unit.controller.conftest import EPOCH, job
 NODES = {"train-master-0": "n0", "train-worker-0": "n1", "train-worker-1": "n2", "train-worker-2": "n3"}
 
 
-def gang(*, phase="Pending", generation=0, job_phase=None, pods=(), **spec) -> apply.Gang:
+def node(*, ready=True, **more):
+    conditions = [{"type": "Ready", "status": "True" if ready else "Unknown"}]
+    return {"metadata": {}, "spec": {}, "status": {"conditions": conditions}} | more
+
+
+THERE = {("", name): node() for name in NODES.values()}
+
+
+def gang(*, phase="Pending", generation=0, job_phase=None, pods=(), nodes=None, **spec) -> apply.Gang:
     body = job(**spec)
     body["metadata"] |= {"uid": "u", "creationTimestamp": "2026-03-01T12:00:00Z", "resourceVersion": "1"}
     wanted = read_job(body)
@@ -37,7 +45,7 @@ def gang(*, phase="Pending", generation=0, job_phase=None, pods=(), **spec) -> a
     raw["metadata"] |= {"uid": "g", "creationTimestamp": "2026-03-01T12:00:00Z"}
     raw["status"]["phase"] = phase
     status = Status(phase=job_phase, generation=generation)
-    return apply.Gang(wanted, status, read_group(raw), {pod.name: pod for pod in pods})
+    return apply.Gang(wanted, status, read_group(raw), {pod.name: pod for pod in pods}, THERE if nodes is None else nodes)
 
 
 def decision(**changes) -> GangDecided:
@@ -69,7 +77,7 @@ def test_a_new_gang_is_let_in_and_created_bound():
 @pytest.mark.parametrize(
     ("decided", "there", "why"),
     [
-        ({}, apply.Gang(None, Status(), None, {}), "job is gone"),
+        ({}, apply.Gang(None, Status(), None, {}, {}), "job is gone"),
         ({"gang": GangRef(namespace="default", name="train-u", uid="older")}, gang(), "podgroup is gone"),
         ({}, gang(generation=2), "generation 0 is over"),
         ({}, gang(job_phase=JobPhase.ABORTING), "the job is Aborting"),
@@ -117,6 +125,42 @@ def test_a_pod_that_is_no_member_is_not_created():
 def test_with_too_few_possible_bindings_nothing_is_tried():
     verdict = apply.examine(decision(), gang(pods=[pod(node="elsewhere")]))
     assert (verdict.hopeless, verdict.enqueue) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (None, "node n1 is gone"),
+        (node(metadata={"deletionTimestamp": "2026-03-01T12:00:00Z"}), "node n1 is being deleted"),
+        (node(spec={"unschedulable": True}), "node n1 is cordoned"),
+        (node(ready=False), "node n1 is not ready"),
+        (node(status={}), "node n1 is not ready"),
+    ],
+)
+def test_no_pod_goes_to_a_node_that_was_lost_or_closed_since_the_decision(found, why):
+    nodes = {key: one for key, one in (THERE | {("", "n1"): found}).items() if one}
+    whole = apply.examine(decision(), gang(nodes=nodes))
+    assert (whole.hopeless, whole.enqueue) == (True, False)
+    there = gang(nodes=nodes, pods=[pod(), pod("train-worker-1", node="n2")], minAvailable=3, phase="Inqueue")
+    steps = apply.examine(decision(minimum=3), there).steps
+    assert [type(step) for step in steps] == [
+        apply.CreateBound,
+        BindFailure,
+        apply.InPlace,
+        apply.CreateBound,
+    ]
+    assert (steps[1].code, steps[1].message) == ("node-closed", f"train-worker-0: {why}")
+
+
+def test_a_pod_that_tolerates_it_goes_to_a_cordoned_node_and_one_that_is_there_stays():
+    cordoned = {key: node(spec={"unschedulable": True}) for key in THERE}
+    tolerations = [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]
+    tasks = job()["spec"]["tasks"]
+    for task in tasks:
+        task["template"]["spec"]["tolerations"] = tolerations
+    assert not apply.examine(decision(), gang(nodes=cordoned, tasks=tasks)).hopeless
+    placed = [pod(name, node=place) for name, place in NODES.items()]
+    assert not apply.examine(decision(), gang(nodes=cordoned, pods=placed, phase="Inqueue")).hopeless
 
 
 def test_a_tasks_own_minimum_holds_beside_the_jobs():
@@ -211,6 +255,43 @@ class TestCarriedOut:
             await w.decide(ready)
             assert (await w.results())[0].outcome is DecisionOutcome.APPLIED
             assert len([line for line in w.cluster.log if line.startswith("create pods")]) == 4
+
+    async def test_a_job_that_goes_with_all_it_has_while_its_gang_is_made_stops_nobody(self, world):
+        async with world() as w:
+            await w.admit(job())
+
+            async def vanish(verb, resource, name):
+                if (verb, name) == ("create", "train-worker-2"):
+                    raise Refused("the namespace is being terminated")
+                if (verb, resource, w.group_phase()) == ("patch", r.PODGROUPS, "Inqueue"):
+                    w.cluster.before = _nothing
+                    w.cluster.remove(r.JOBS, "default", "train")
+
+            w.cluster.before = vanish
+            await w.decide()
+            assert (await w.results())[0].outcome is DecisionOutcome.REFUSED
+            w.cluster.stop_pods()
+            await w.admit(job(), "sub-2")
+            await w.decide((await w.ready(2))[-1].gang)
+            assert (await w.results(2))[1].outcome is DecisionOutcome.APPLIED
+
+    async def test_why_pods_could_not_be_made_is_said_on_the_job_once(self, world):
+        async with world() as w:
+            await w.admit(job())
+            ready = (await w.ready())[0].gang
+            w.cluster.change(r.NODES, None, "node-2", {"spec": {"unschedulable": True}})
+
+            async def seen():
+                return (await w.state())["node//node-2"].unschedulable
+
+            await w.until(seen)
+            for tries in (1, 2):
+                await w.decide(ready)
+                assert (await w.results(tries))[-1].outcome is DecisionOutcome.ROLLED_BACK
+            await asyncio.sleep(1)
+            said = [e["message"] for e in w.cluster.all(r.EVENTS) if e["reason"] == "FailedCreate"]
+            assert said == ["1 of 4 bindings failed: train-worker-1: node node-2 is cordoned"]
+            assert w.pods() == {}
 
     async def test_the_states_of_the_pods_are_on_the_log_before_the_result(self, world):
         async with world() as w:
