@@ -7,4 +7,5 @@ pytest_plugins = [
     "tests.fixtures.kube",
     "tests.fixtures.services",
     "tests.fixtures.kube_services",
+    "tests.fixtures.vcctl",
 ]

@@ -1,4 +1,4 @@
-"""``python -m tools.kube up [--dir DIR] [--port N] [--nodes 4x8]``, ``build`` and ``go``."""
+"""``python -m tools.kube up [--dir DIR] [--port N] [--nodes 4x8]``, ``build [PROGRAM]`` and ``go``."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tools.kube import ControlPlane, Missing, build_program
-from tools.kube.program import find_go
+from tools.kube.program import CONTROL_PLANE, VCCTL, find_go
 
 if TYPE_CHECKING:
     from types import FrameType
 
+_PROGRAMS: Final = {"controlplane": CONTROL_PLANE, "vcctl": VCCTL}
+
 
 def main() -> int:
-    """Run a control plane in the foreground until Ctrl-C, or only build it."""
+    """Run a control plane in the foreground until Ctrl-C, or only build it, or Volcano's vcctl."""
     parser = argparse.ArgumentParser(prog="python -m tools.kube", description=main.__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("build", help="build the control plane into the cache and say where it is")
+    build = commands.add_parser("build", help="build a program into the cache and say where it is")
+    build.add_argument("program", nargs="?", choices=tuple(_PROGRAMS), default="controlplane")
     commands.add_parser("go", help="say which Go would build it")
     up = commands.add_parser(
         "up", help="run a control plane until Ctrl-C; prints a kubeconfig when it is ready"
@@ -46,7 +49,7 @@ def main() -> int:
             print(find_go())
             return 0
         if arguments.command == "build":
-            print(build_program())
+            print(build_program(program=_PROGRAMS[arguments.program]))
             return 0
         return _up(arguments.port, arguments.dir, arguments.nodes)
     except KeyboardInterrupt:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tools.kube import Missing, build_program
-from tools.kube.program import kubernetes_version, program_path
+from tools.kube.program import CONTROL_PLANE, VCCTL, GoProgram, program_path
 
 ROOT = Path(__file__).parents[3]
 
@@ -27,12 +27,15 @@ def test_a_port_in_use_is_one_line():
     assert ran.stderr == f"kube: port {port} is in use\n"
 
 
-def test_missing_go_is_one_line_that_names_it_and_the_cache(tmp_path: Path):
-    ran = _run("build", PATH="", PUMICE_CACHE=str(tmp_path))
-    program = tmp_path / program_path().name
+@pytest.mark.parametrize(("words", "program"), [(("build",), CONTROL_PLANE), (("build", "vcctl"), VCCTL)])
+def test_missing_go_is_one_line_that_names_it_and_the_cache(
+    words: tuple[str, ...], program: GoProgram, tmp_path: Path
+):
+    ran = _run(*words, PATH="", PUMICE_CACHE=str(tmp_path))
+    path = tmp_path / program_path(program).name
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == (
-        f"kube: go is missing (version 1.26 or newer), and the control plane is not in {program}\n"
+        f"kube: go is missing (version 1.26 or newer), and {program.title} is not in {path}\n"
     )
 
 
@@ -78,9 +81,10 @@ def test_of_two_who_build_one_builds_and_the_other_waits(tmp_path: Path, monkeyp
     assert "waiting for another process that builds the control plane" in said
 
 
-def test_the_program_is_named_after_what_it_is_built_from():
-    name, version, digest = program_path().name.split("-")
-    assert (name, version, len(digest)) == ("kube", kubernetes_version(), 12)
+@pytest.mark.parametrize(("program", "name"), [(CONTROL_PLANE, "kube"), (VCCTL, "vcctl")])
+def test_a_program_is_named_after_what_it_is_built_from(program: GoProgram, name: str):
+    begin, version, digest = program_path(program).name.split("-")
+    assert (begin, version, len(digest)) == (name, program.version, 12)
 
 
 def _fake_go(folder: Path, script: str) -> Path:
