@@ -97,7 +97,7 @@ def open_queue_rules(name: str, view: QueueView) -> Iterator[Violation]:
         advice = did_you_mean(name, _queues_for_jobs(view)) or f": {_use_another(view)}"
         yield Violation("queue-not-found", _QUEUE, f'there is no queue "{name[:80]}"{advice}')
     elif queue.state != "Open":
-        advice = f"open it (vcctl queue operate -n {name} -a open), or {_use_another(view)}"
+        advice = f"open it (pumice queue open {name}), or {_use_another(view)}"
         yield Violation("queue-not-open", _QUEUE, f'queue "{name}" is {queue.state.lower()}: {advice}')
 
 

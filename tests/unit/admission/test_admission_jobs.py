@@ -185,7 +185,7 @@ def test_every_mistake_is_reported_at_once():
         ([("spec/queue", "reserch")], 'did you mean "research"?'),
         ([("spec/queue", "xyz")], 'use one of "childQueue", "default", "research"'),
         ([("spec/queue", "parentQueue")], 'use one of "childQueue"'),
-        ([("spec/queue", "closed")], "vcctl queue operate -n closed -a open"),
+        ([("spec/queue", "closed")], "pumice queue open closed"),
         ([("spec/plugins/pytorh", [])], 'did you mean "pytorch"?'),
         ([("spec/policies/0/event", "PodEvict")], 'did you mean "PodEvicted"?'),
         ([(f"{TASK}/dependsOn", {"name": ["mastr"]})], 'did you mean "master"?'),
