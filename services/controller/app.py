@@ -28,7 +28,7 @@ from services.controller.adapters.queues import QueueController
 from services.controller.adapters.recorder import Recorder
 from services.controller.adapters.start import ensure_queues
 from services.controller.adapters.trail import Trail
-from services.controller.adapters.views import Views
+from services.controller.adapters.views import Views, job_key
 from services.controller.core.exposing import Outside, check_pattern
 from services.controller.settings import ControllerSettings
 from shared.api import resources as r
@@ -162,6 +162,7 @@ def build(
         concurrency=settings.api_concurrency,
         registry=telemetry.registry,
     )
+    recorder = Recorder(partial(api.create, r.EVENTS), clock, "pumice-controller")
     hands = Hands(
         settings=settings,
         clock=clock,
@@ -174,10 +175,11 @@ def build(
             clock=clock,
             schedulers=schedulers,
             debounce=settings.observe_delay_seconds,
-            registry=telemetry.registry,
+            telemetry=telemetry,
+            recorder=recorder,
         ),
         publisher=Publisher(log, clock),
-        recorder=Recorder(partial(api.create, r.EVENTS), clock, "pumice-controller"),
+        recorder=recorder,
         trail=Trail(telemetry),
         telemetry=telemetry,
         memories=Memories(),
@@ -274,6 +276,16 @@ class _Listener:
         self._queues = queues
         self._expiry = expiry
         self._objects = objects
+        hands.observer.on_refusal = self._refused
+
+    def _refused(self, namespace: str, name: str) -> None:
+        """Have a gang looked at that is too large for the log."""
+        group = self._hands.views.get(r.PODGROUPS, namespace, name)
+        job = None if group is None else self._hands.views.job_of_group(group)
+        if job is None:
+            self._groups.touch(job_key(namespace, name))
+        else:
+            self._jobs.touch(job)
 
     def changed(self, resource: Resource, old: JSON | None, new: JSON | None) -> None:
         obj = new or old

@@ -7,6 +7,7 @@ from typing import Final
 
 from services.controller.adapters.hands import Hands
 from services.controller.core.adoption import changed_spec, make_podgroup, owner_of
+from services.controller.core.holding import words
 from services.controller.core.members import MemberPod, own_group
 from services.controller.core.model import JSON
 from services.controller.core.plaingangs import PlainGroup
@@ -24,13 +25,13 @@ class Adopter:
         self._hands = hands
         self._read: dict[str, float] = {}
         """When a group's owner was asked last (monotonic)."""
-        self.refused: set[str] = set()
-        """Groups that the API server did not let be made, e.g. because their queue is not open."""
+        self.refused: dict[str, str] = {}
+        """Why groups could not be made, e.g. because their queue is not open."""
 
     def forget(self, key: str) -> None:
         """Drop what is remembered of a group that is gone."""
         self._read.pop(key, None)
-        self.refused.discard(key)
+        self.refused.pop(key, None)
 
     async def adopt(self, key: str, pods: Iterable[MemberPod]) -> None:
         """Make the PodGroup of pods that have none; what an integration names it makes itself.
@@ -49,18 +50,21 @@ class Adopter:
         except AlreadyExists:
             await self._hands.api.read(r.PODGROUPS, namespace, name)
         except ValueError as error:
-            self._say_refused(key, pod, f"the pod cannot be read: {error}")
+            self._say_refused(key, pod, f"the pod cannot be read: {words(error)}")
         except Refused as error:
             self._say_refused(key, pod, f"Failed to create PodGroup {name}: {error}")
             raise
         else:
-            self.refused.discard(key)
+            self.refused.pop(key, None)
 
     async def renew(self, key: str, group: PlainGroup, pod: MemberPod) -> None:
         """Look whether the owner of a new pod says something new, unless it was asked just before."""
         if self._hands.clock.monotonic() < self._read.get(key, float("-inf")) + _PAUSE:
             return
-        patch = changed_spec(group.view.raw, pod.raw, await self._owner(key, pod))
+        try:
+            patch = changed_spec(group.view.raw, pod.raw, await self._owner(key, pod))
+        except ValueError:
+            return  # the pod cannot be read, and says so itself
         if patch is not None:
             body = {"metadata": {"uid": group.view.uid}, **patch}
             await self._hands.api.patch(r.PODGROUPS, group.namespace, group.view.name, body)
@@ -79,5 +83,5 @@ class Adopter:
 
     def _say_refused(self, key: str, pod: MemberPod, text: str) -> None:
         if key not in self.refused:
-            self.refused.add(key)
+            self.refused[key] = text
             self._hands.recorder.record(pod.raw, "PodGroupError", text, warning=True)

@@ -19,6 +19,7 @@ from services.controller.adapters.publisher import change_ids, ready_id
 from services.controller.core.dependents import NEEDED
 from services.controller.core.dryrun import is_to_be_asked, tells_shapes, with_shapes
 from services.controller.core.gangs import complete_enough, unplaced
+from services.controller.core.holding import as_report, oversized
 from services.controller.core.jobs import plan
 from services.controller.core.model import Wanted
 from services.controller.core.plans import Note, Plan, World
@@ -26,7 +27,8 @@ from services.controller.core.status import merge_patch, write_status
 from shared.api import names
 from shared.api import resources as r
 from shared.api.batch import JobReason
-from shared.errors import Refused
+from shared.errors import Refused, TooLarge
+from shared.events.contracts import Gang
 from shared.kube.port import JSON
 from shared.telemetry.spans import hashed_id
 
@@ -191,6 +193,9 @@ class Carrier:
         """Say that the gang can be scheduled, when there is something new to place."""
         gang = self._hands.views.gang(key)
         if gang is None:
+            if problem := self._hands.views.gang_problem(key):
+                text = f"what the job asks for cannot be read: {problem}"
+                self._note(wanted, memory, Note(JobReason.POD_GROUP_ERROR, text, warning=True))
             memory.announced, memory.announced_unplaced = None, frozenset()
             return
         if gang != memory.announced:
@@ -199,11 +204,25 @@ class Carrier:
         news = gang != memory.announced or bool(waiting - memory.announced_unplaced)
         if waiting and news and complete_enough(gang):
             content = hashed_id(8, orjson.dumps([gang.model_dump_json(), sorted(waiting)]).decode())
-            await asyncio.gather(
-                self._hands.observer.flush(),
-                self._hands.publisher.ready(wanted, gang, ready_id(gang, content)),
-            )
+            try:
+                await asyncio.gather(
+                    self._hands.observer.flush(),
+                    self._hands.publisher.ready(wanted, gang, ready_id(gang, content)),
+                )
+            except TooLarge as error:
+                self._hands.observer.refuse(gang, error)
         memory.announced, memory.announced_unplaced = gang, waiting
+        self._tell_refusal(gang, memory)
+
+    def _tell_refusal(self, gang: Gang, memory: Memory) -> None:
+        """Have the PodGroup say that the gang is too large for the log, if it is."""
+        refused, shown = self._hands.observer.refusal_of(gang), memory.reports.shown
+        if refused is None:
+            return
+        held = oversized(sum(len(task.members) for task in gang.tasks), refused)
+        if shown is None or shown.reason.code != held.code:
+            now = self._hands.clock.now()
+            memory.reports.newer = as_report(gang.ref, gang.queue, gang.ready_since, held, now)
 
     def _note(self, wanted: Wanted, memory: Memory, note: Note) -> None:
         """Write a Kubernetes event, unless the same was written since the job's last restart."""

@@ -1,7 +1,7 @@
 """The podgroup controller: PodGroups that no Job owns, and the plain pods in them.
 
 It makes the PodGroup that a pod of ours lacks, tells the scheduler of each gang, keeps the PodGroups' status
-true, and says on waiting pods that no node takes them. Who makes the pods is somebody else: nothing here
+true, and says on waiting pods why they wait. Who makes the pods is somebody else: nothing here
 creates or replaces one.
 """
 
@@ -12,13 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from prometheus_client import Counter
+
 from services.controller.adapters.adopting import Adopter
 from services.controller.adapters.hands import Hands, together
 from services.controller.adapters.pausing import Reports, Since
 from services.controller.adapters.plain import PlainGangs
 from services.controller.adapters.pod_marks import PodMarks
 from services.controller.adapters.views import job_key
-from services.controller.core.members import MemberPod, group_of
+from services.controller.core import holding
+from services.controller.core.holding import Held
+from services.controller.core.members import MemberPod, group_of, own_group
 from services.controller.core.model import JSON
 from services.controller.core.plainapply import part_held
 from services.controller.core.plaingangs import PlainGroup, ready_to_decide
@@ -27,13 +31,16 @@ from services.controller.core.podview import owner_job
 from shared.api import names
 from shared.api import resources as r
 from shared.api.scheduling import PodGroupPhase
-from shared.events.contracts import GangReport
+from shared.errors import TooLarge
+from shared.events.contracts import GangRef, GangReport
 from shared.keyed import KeyedQueue
 from shared.kube.port import Resource
 
 _MANY: Final = 100
 _SECONDS_A_MEMBER: Final = 0.0002
 """How long a group of many pods rests between two looks, for each pod; a look costs a tenth of that."""
+_MISSING: Final = 5.0
+"""Seconds until pods say that their PodGroup is not there: integrations make both at the same time."""
 
 
 @dataclass(slots=True)
@@ -44,6 +51,9 @@ class _Memory:
     looked: float = float("-inf")
     announced: bool = False
     reports: Reports = field(default_factory=Reports)
+    """What holds the gang, if something does, else what the scheduler said last."""
+    said: GangReport | None = None
+    """What the scheduler said last: it does not repeat itself."""
     decision: str = ""
     status: Since = field(default_factory=Since)
     """A status that may wait is not written."""
@@ -64,8 +74,18 @@ class GroupController:
             self._handle, clock=hands.clock, workers=hands.settings.workers, on_retry=self._retried
         )
         self._adopter = Adopter(hands)
-        self._marks = PodMarks(hands, gangs, self._adopter, report_of=self._report_of, on_retry=self._retried)
+        self._marks = PodMarks(hands, gangs, self._adopter, why=self._why, on_retry=self._retried)
         self._memories: dict[str, _Memory] = {}
+        self._held: dict[str, Held] = {}
+        """What holds the pods of a group, whether it is there or not."""
+        self._missing: dict[str, Since] = {}
+        """Groups that pods name and that are not there."""
+        self._count: Final = Counter(
+            "pumice_controller_held_podgroups",
+            "Times that pods were found to wait for something else than room, by what holds them.",
+            ["reason"],
+            registry=hands.telemetry.registry,
+        )
         self._blocked: dict[str, set[str]] = {}
         """Groups without pods, by the queue that is not open for them."""
 
@@ -101,10 +121,17 @@ class GroupController:
     def take_report(self, report: GangReport) -> None:
         """Note why a gang of plain pods waits."""
         key = job_key(report.gang.namespace, report.gang.name)
-        memory = self._memories.get(key)
-        if memory is not None and memory.uid == report.gang.uid:
-            memory.reports.newer = report
+        raw = self._hands.views.get(r.PODGROUPS, report.gang.namespace, report.gang.name)
+        if raw is not None and raw["metadata"]["uid"] == report.gang.uid:
+            memory = self._memory(key, report.gang.uid)
+            memory.said = report
+            if not self._holds(key):
+                memory.reports.newer = report
             self._queue.add(key)
+
+    def touch(self, key: str) -> None:
+        """Have a group looked at soon."""
+        self._queue.add(key)
 
     def decided(self, key: str, decision: str = "") -> None:
         """Note that a decision about a group was dealt with; named, it was carried out."""
@@ -134,8 +161,9 @@ class GroupController:
         pods = views.group_pods(namespace, name)
         if raw is None:
             self._forget(key, pods)
-            await self._adopter.adopt(key, pods)
+            await self._without_group(key, pods)
             return
+        self._missing.pop(key, None)
         memory = self._memory(key, raw["metadata"]["uid"])
         rest = memory.looked + _SECONDS_A_MEMBER * len(pods) - now
         if len(pods) > _MANY and rest > 0:
@@ -145,10 +173,13 @@ class GroupController:
         if self._gangs.refresh(namespace, name):
             self._hands.observer.touch(r.PODGROUPS, namespace, name)
         group = self._gangs.group(namespace, name)
-        if group is None or group.view.deleting:
+        if group is None:
+            self._hold(key, holding.unreadable_podgroup(name, self._gangs.problem(namespace, name)), raw)
+            self._marks.look(key, pods)
             return
-        if not any(pod.waits for pod in pods):
-            memory.reports.forget()
+        if group.view.deleting:
+            return
+        self._notice(key, group, pods, memory)
         if await self._take_back(key, group, pods, memory):
             return
         await self._announce(group, pods, memory)
@@ -163,9 +194,87 @@ class GroupController:
             memory = self._memories[key] = _Memory(uid)
         return memory
 
-    def _report_of(self, key: str) -> GangReport | None:
+    def _why(self, key: str) -> tuple[Held | None, GangReport | None]:
+        """Return what holds a group's pods, and what the scheduler said of their gang."""
         memory = self._memories.get(key)
-        return None if memory is None else memory.reports.shown
+        return self._held.get(key), None if memory is None or self._holds(key) else memory.reports.shown
+
+    def _holds(self, key: str) -> bool:
+        """Whether something holds the whole of a group."""
+        held = self._held.get(key)
+        return held is not None and held.whole
+
+    # ------------------------------------------------------------------ what holds a group
+
+    async def _without_group(self, key: str, pods: Sequence[MemberPod]) -> None:
+        """Make the group that pods lack; what an integration names, and does not make, they say."""
+        try:
+            await self._adopter.adopt(key, pods)
+        finally:
+            held = self._missing_group(key, pods)
+            self._hold(key, held, None)
+            if held is not None:
+                self._marks.look(key, pods)
+
+    def _missing_group(self, key: str, pods: Sequence[MemberPod]) -> Held | None:
+        namespace, _, name = key.partition("/")
+        waiting = [pod for pod in pods if pod.waits]
+        refused = self._adopter.refused.get(key)
+        if refused is not None and waiting:
+            return holding.refused_podgroup(refused)
+        if not waiting or any(own_group(pod.raw) == name for pod in waiting):
+            self._missing.pop(key, None)
+            return None
+        left = self._missing.setdefault(key, Since()).left(self._hands.clock.monotonic(), _MISSING)
+        if left > 0:
+            self._queue.add_after(key, left)
+            return None
+        return holding.no_podgroup(namespace, name, (pod.view.name for pod in waiting))
+
+    def _notice(self, key: str, group: PlainGroup, pods: Sequence[MemberPod], memory: _Memory) -> None:
+        """Find out whether something else than room holds the gang; then that is shown, not the report."""
+        held, before = None, self._holds(key)
+        if any(pod.waits for pod in pods):
+            held = self._obstacle(group, pods)
+        else:
+            memory.said = None
+            memory.reports.forget()
+        if not self._hold(key, held, group.view.raw):
+            return
+        if held is not None and held.whole:
+            gang = GangRef(namespace=group.namespace, name=group.view.name, uid=group.view.uid)
+            since, now = group.view.ready_since, self._hands.clock.now()
+            memory.reports.newer = holding.as_report(gang, group.queue, since, held, now)
+        elif before:
+            memory.reports.forget()
+            memory.reports.newer = memory.said
+
+    def _obstacle(self, group: PlainGroup, pods: Sequence[MemberPod]) -> Held | None:
+        namespace, name = group.namespace, group.view.name
+        gang = self._gangs.of(namespace, name)
+        refused = None if gang is None else self._hands.observer.refusal_of(gang)
+        if refused is not None:
+            return holding.oversized(sum(pod.living for pod in pods), refused)
+        unreadable = self._gangs.unreadable(namespace, name)
+        waiting = {pod.view.name for pod in pods if pod.waits} & unreadable.keys()
+        if not waiting:
+            return None
+        short = gang is None or not ready_to_decide(gang, pods)
+        return holding.unreadable_pods({name: unreadable[name] for name in waiting}, short=short)
+
+    def _hold(self, key: str, held: Held | None, raw: JSON | None) -> bool:
+        """Note what holds a group, and say it once; False when that is as before."""
+        before = self._held.get(key)
+        if held is None:
+            self._held.pop(key, None)
+        else:
+            self._held[key] = held
+            if before is None or before.message != held.message:
+                self._count.labels(held.code).inc()
+                self._hands.telemetry.log.warning("pods wait: %s", held.message, extra={"podgroup": key})
+                if raw is not None:
+                    self._hands.recorder.record(raw, "Unschedulable", held.message, warning=True)
+        return held != before
 
     def _forget(self, key: str, pods: Sequence[MemberPod]) -> None:
         namespace, _, name = key.partition("/")
@@ -173,18 +282,25 @@ class GroupController:
         self._memories.pop(key, None)
         if not pods:
             self._adopter.forget(key)
+            self._held.pop(key, None)
+            self._missing.pop(key, None)
         for keys in self._blocked.values():
             keys.discard(key)
         self._queue.forget(key)
 
     async def _announce(self, group: PlainGroup, pods: Sequence[MemberPod], memory: _Memory) -> None:
         """Say once that the gang can be scheduled."""
-        if memory.announced:
-            return
         gang = self._gangs.of(group.namespace, group.view.name)
-        if gang is not None and ready_to_decide(gang, pods):
-            await asyncio.gather(self._hands.observer.flush(), self._hands.publisher.plain_ready(gang))
-            memory.announced = True
+        if memory.announced or gang is None or not ready_to_decide(gang, pods):
+            return
+        observer = self._hands.observer
+        if observer.refusal_of(gang) is None:
+            try:
+                await asyncio.gather(observer.flush(), self._hands.publisher.plain_ready(gang))
+            except TooLarge as error:
+                observer.refuse(gang, error)
+            else:
+                memory.announced = True
 
     async def _take_back(
         self, key: str, group: PlainGroup, pods: Sequence[MemberPod], memory: _Memory
@@ -222,7 +338,7 @@ class GroupController:
             self._queue.add_after(key, left)
             return
         reports.turn(now, self._hands.settings.report_pause_seconds)
-        if is_news:
+        if is_news and not self._holds(key):
             self._hands.recorder.record(group.view.raw, "Unschedulable", report.reason.message, warning=True)
 
     async def _write_status(

@@ -8,7 +8,7 @@ from services.controller.adapters.groups import GroupController
 from services.controller.adapters.hands import Hands
 from services.controller.adapters.jobs import JobController
 from services.controller.adapters.views import job_key
-from services.controller.core.commands import order_of, scaled
+from services.controller.core.commands import MOST_WORDS, order_of, scaled
 from services.controller.core.lifecycle import ORDERS, Trigger
 from services.controller.core.model import JSON
 from services.controller.core.policies import Order
@@ -141,7 +141,7 @@ class Intake:
             )
             return
         text = command.get("message") or command.get("reason") or "by a Command object"
-        order = Order(Trigger(action), "CommandIssued", text, command=uid)
+        order = Order(Trigger(action), "CommandIssued", text[:MOST_WORDS], command=uid)
         await self._jobs.obey(job_key(namespace, target["name"]), order, target.get("uid") or None)
 
     async def reports(self, log: EventLog) -> None:

@@ -140,10 +140,14 @@ class JobController:
             await self._begin_trace(entry.wanted)
             entry = hands.views.job(key) or entry
         wanted = entry.wanted
+        memory = hands.memories.of(key, entry.uid)
         if wanted is None:
-            hands.telemetry.log.warning("a job whose types are wrong is left alone", extra={"job": key})
+            if entry.problem not in memory.noted:
+                memory.noted.add(entry.problem)
+                text = f"the job cannot be read, and is left alone: {entry.problem}"
+                hands.telemetry.log.warning(text, extra={"job": key})
+                hands.recorder.record(entry.raw, JobReason.POD_GROUP_ERROR.value, text, warning=True)
             return
-        memory = hands.memories.of(key, wanted.uid)
         memory.wanted = wanted
         lost = dict(memory.lost)
         world = self._world(key, wanted, entry.status, memory, order)

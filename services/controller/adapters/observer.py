@@ -2,8 +2,11 @@
 
 A change marks its object; marks are worked off in bursts: each object's fact is made from the informers'
 stores, and published when it differs from the last one published under its key. An object that is gone,
-or a pod that has ended, leaves a tombstone. On start the topic's own content is what counts as
-published: what was deleted while nobody looked gets its tombstone, and a lost topic is filled anew.
+or a pod that has ended, leaves a tombstone. What cannot be read, or is too large for a record, is left out
+and said once; a PodGroup whose gang is too large is told without it.
+
+On start the topic's own content is what counts as published: what was deleted while nobody looked gets its
+tombstone, and a lost topic is filled anew.
 """
 
 from __future__ import annotations
@@ -14,26 +17,29 @@ from functools import cache
 from hashlib import blake2b
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter
-from pydantic import ValidationError
+from prometheus_client import Counter
 
 from services.controller.adapters.plain import PlainGangs
 from services.controller.adapters.publisher import SOURCE
+from services.controller.adapters.recorder import Recorder
 from services.controller.adapters.views import Views, job_key
 from services.controller.core import facts
+from services.controller.core.holding import words
 from services.controller.core.model import JSON
 from services.controller.core.podview import PodView
 from shared.api import resources as r
 from shared.api.podspec import pod_requests
 from shared.clock import Clock
-from shared.errors import ContractError, Unavailable
+from shared.errors import ContractError, TooLarge, Unavailable
 from shared.events import topics
 from shared.events.codec import decode, encode, encode_data
-from shared.events.contracts import Contract, PodState
+from shared.events.contracts import Contract, Gang, PodState
 from shared.events.envelope import Envelope
 from shared.kube.port import Resource
 from shared.log.port import Delivery, EventLog, Record
+from shared.log.sending import send_what_fits
 from shared.telemetry.spans import hashed_id
+from shared.telemetry.telemetry import Telemetry
 
 KINDS: Final = {
     r.NODES: "node",
@@ -63,7 +69,8 @@ class Observer:
         clock: Clock,
         schedulers: frozenset[str],
         debounce: float,
-        registry: CollectorRegistry,
+        telemetry: Telemetry,
+        recorder: Recorder,
     ) -> None:
         self._views = views
         self._gangs = gangs
@@ -71,21 +78,37 @@ class Observer:
         self._clock = clock
         self._schedulers = schedulers
         self._debounce = debounce
+        self._telemetry = telemetry
+        self._recorder = recorder
         self._shapes = gangs.shapes
         self._published: dict[bytes, bytes] = {}
         """A digest of the last fact under each key."""
         self._marked: dict[Ref, None] = {}
         self._held: set[Ref] = set()
         """Pods whose end is not told yet."""
+        self._sending: dict[tuple[str, str], Gang] = {}
+        """The gangs in the facts that are being published."""
+        self._refused: dict[tuple[str, str], tuple[Gang, TooLarge]] = {}
+        """Gangs that are too large for a record, by PodGroup."""
+        self.on_refusal: Callable[[str, str], None] = lambda _namespace, _name: None
+        """Called with the PodGroup of a gang that was found too large."""
+        self._problems: dict[Ref, str] = {}
+        """Why an object has no fact, as it was said."""
         self._wake = asyncio.Event()
         self._publishing = asyncio.Lock()
         told: Final = Counter(
             "pumice_controller_facts",
             "Facts published on cluster-state, by kind and whether the object exists or is gone.",
             ["kind", "what"],
-            registry=registry,
+            registry=telemetry.registry,
         )
         self._facts = cache(told.labels)
+        self._left_out: Final = Counter(
+            "pumice_controller_left_out_objects",
+            "Objects found to be left out of cluster-state, by kind and why (unreadable, too-large).",
+            ["kind", "why"],
+            registry=telemetry.registry,
+        )
 
     def touch(self, resource: Resource, namespace: str, name: str) -> None:
         """Note that an object's fact may have changed."""
@@ -101,6 +124,18 @@ class Observer:
         """Let a pod's end be told."""
         self._held.discard((r.PODS, namespace, pod))
         self.touch(r.PODS, namespace, pod)
+
+    def refuse(self, gang: Gang, error: TooLarge) -> None:
+        """Note that a gang is too large for a record: as long as it is, its PodGroup is told without it."""
+        namespace, name = gang.namespace, gang.name
+        self._refused[namespace, name] = (gang, error)
+        self.touch(r.PODGROUPS, namespace, name)
+        self.on_refusal(namespace, name)
+
+    def refusal_of(self, gang: Gang) -> TooLarge | None:
+        """Return what the log said of a gang that is too large for a record; None of any other."""
+        known = self._refused.get((gang.namespace, gang.name))
+        return known[1] if known is not None and known[0] == gang else None
 
     async def recover(self) -> list[PodState]:
         """Read what was published, mark what differs, and return the pods that went meanwhile."""
@@ -175,6 +210,7 @@ class Observer:
     async def _publish(self, marked: dict[Ref, None]) -> None:
         records: list[Record] = []
         after: dict[bytes, bytes | None] = {}
+        self._sending.clear()
         for resource, namespace, name in marked:
             key = topics.state_key(KINDS[resource], namespace, name)
             told, digest = self._records(resource, namespace, name, key)
@@ -183,7 +219,8 @@ class Observer:
                 after[key] = digest
         if not records:
             return
-        await self._log.producer.send_many(records)
+        for number, error in (await send_what_fits(self._log.producer, records)).items():
+            self._too_large(records[number].key or b"", error)
         for key, digest in after.items():
             if digest is None:
                 self._published.pop(key, None)
@@ -204,6 +241,10 @@ class Observer:
         gone = Record(topics.CLUSTER_STATE, key, None)
         known = self._published.get(key)
         fact = None if raw is None else self._fact(resource, raw)
+        if raw is None:
+            self._problems.pop((resource, namespace, name), None)
+            if resource is r.PODGROUPS:
+                self._refused.pop((namespace, name), None)
         if raw is None and (resource, namespace, name) in self._held:
             return [], known
         if fact is None:
@@ -228,10 +269,39 @@ class Observer:
 
     def _fact(self, resource: Resource, raw: JSON) -> Contract | None:
         """Return an object's fact; None for what cannot be read or is not to be told."""
+        meta = raw["metadata"]
+        ref = (resource, meta.get("namespace") or "", meta["name"])
         try:
-            return self._MAKERS[resource](self, raw)
-        except (ValidationError, ValueError, KeyError):
+            fact = self._MAKERS[resource](self, raw)
+        except (ValueError, KeyError) as error:
+            if self._complain(ref, "unreadable", f"it cannot be read, and is left out: {words(error)}"):
+                self._record(ref, raw)
             return None
+        self._problems.pop(ref, None)
+        return fact
+
+    def _complain(self, ref: Ref, why: str, text: str) -> bool:
+        """Say why an object is left out; False when that was said."""
+        if self._problems.get(ref) == text:
+            return False
+        self._problems[ref] = text
+        kind = KINDS[ref[0]]
+        self._left_out.labels(kind, why).inc()
+        self._telemetry.log.warning("%s %s: %s", kind, "/".join(filter(None, ref[1:])), text)
+        return True
+
+    def _record(self, ref: Ref, raw: JSON) -> None:
+        """Write an event about an object that cannot be read. Pods of ours say so by their condition."""
+        if ref[0] is not r.PODS:
+            self._recorder.record(raw, "Unreadable", self._problems[ref], warning=True)
+
+    def _too_large(self, key: bytes, error: TooLarge) -> None:
+        """Deal with a fact that is too large: a gang is left out of its PodGroup's, another is not told."""
+        kind, namespace, name = topics.parse_state_key(key)
+        self._complain((_RESOURCES[kind], namespace, name), "too-large", str(error))
+        gang = self._sending.get((namespace, name)) if kind == KINDS[r.PODGROUPS] else None
+        if gang is not None:
+            self.refuse(gang, error)
 
     def _node(self, raw: JSON) -> Contract:
         return facts.node_state(raw)
@@ -251,6 +321,11 @@ class Observer:
         key = self._views.job_of_group(raw)
         gang = self._views.gang(key) if key else self._gangs.of(meta["namespace"], meta["name"])
         own = gang if gang and gang.uid == meta["uid"] else None
+        if own is not None and self.refusal_of(own) is not None:
+            own = None
+        elif own is not None:
+            self._refused.pop((own.namespace, own.name), None)
+            self._sending[own.namespace, own.name] = own
         return facts.podgroup_state(raw, own, meta.get("annotations") or {})
 
     def _job(self, raw: JSON) -> Contract | None:

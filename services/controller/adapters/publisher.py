@@ -8,6 +8,7 @@ from services.controller.core.model import Wanted
 from services.controller.core.plans import PhaseChange
 from shared.api import names
 from shared.clock import Clock
+from shared.errors import TooLarge
 from shared.events import topics
 from shared.events.codec import encode
 from shared.events.contracts import (
@@ -24,6 +25,9 @@ from shared.log.port import EventLog, Record
 from shared.telemetry.spans import hashed_id
 
 SOURCE: Final = "/pumice/controller"
+_MOST_WORDS: Final = 4000
+"""Characters of a message by somebody else: it must fit into a record."""
+_FAILURES_IN_WORDS: Final = 20
 
 
 class Publisher:
@@ -58,6 +62,12 @@ class Publisher:
 
     async def applied(self, result: DecisionApplied, traceparent: str | None) -> None:
         """Publish what became of a decision."""
+        try:
+            await self._applied(result, traceparent)
+        except TooLarge:
+            await self._applied(_in_short(result), traceparent)
+
+    async def _applied(self, result: DecisionApplied, traceparent: str | None) -> None:
         envelope = self._envelope(f"applied-{result.decision}", result, result.gang.name, traceparent)
         await self._log.producer.send(encode(topics.BIND_RESULTS, result.pool.encode(), envelope))
 
@@ -66,6 +76,7 @@ class Publisher:
     ) -> None:
         """Publish that a job will not be created."""
         namespace, name = job
+        violation = violation.model_copy(update={"message": violation.message[:_MOST_WORDS]})
         event = JobRejected(submission=submission, namespace=namespace, name=name, violations=(violation,))
         envelope = self._envelope(
             f"rejected-{submission}", event, f"{namespace}/{name}", trace[0], trace[1] or None
@@ -111,13 +122,23 @@ def _phase_changed(wanted: Wanted, change: PhaseChange) -> JobPhaseChanged:
         previous=change.previous.value if change.previous else "",
         phase=change.phase.value,
         reason=change.reason,
-        message=change.message,
+        message=change.message[:_MOST_WORDS],
         at=change.at,
         queue=wanted.queue,
         submission=wanted.annotations.get(names.SUBMISSION_ID),
         retry_count=change.retries,
         pods=change.counts,
     )
+
+
+def _in_short(result: DecisionApplied) -> DecisionApplied:
+    """Return a result without what is told by the states of pods, or again and again."""
+    failures = tuple(
+        one.model_copy(update={"message": one.message[:_MOST_WORDS] if number < _FAILURES_IN_WORDS else ""})
+        for number, one in enumerate(result.failures)
+    )
+    message = result.message[:_MOST_WORDS]
+    return result.model_copy(update={"bound": (), "failures": failures, "message": message})
 
 
 def change_ids(uid: str, base: tuple[str, str, int], changes: tuple[PhaseChange, ...]) -> list[str]:

@@ -6,10 +6,9 @@ import random
 from collections.abc import Callable, Collection, Iterable
 from typing import Final, NamedTuple
 
-from pydantic import ValidationError
-
 from services.controller.core.dependencies import waiting_tasks
 from services.controller.core.gangs import gang_of
+from services.controller.core.holding import words
 from services.controller.core.members import MemberPod, group_of
 from services.controller.core.model import JSON, GroupView, Priorities, Wanted, read_group, read_job
 from services.controller.core.podview import PodView, owner_job, read_pod
@@ -36,11 +35,12 @@ def job_key(namespace: str, name: str) -> str:
 
 
 class JobEntry(NamedTuple):
-    """A job as it is, as read (None: its types are wrong), and its status."""
+    """A job as it is, as read (None: its types are wrong, as ``problem`` says), and its status."""
 
     raw: JSON
     wanted: Wanted | None
     status: Status
+    problem: str = ""
 
     @property
     def uid(self) -> str:
@@ -75,7 +75,8 @@ class Views(Informers):
         self._jobs: dict[str, JobEntry] = {}
         self._pods: dict[str, tuple[JSON, PodView]] = {}
         """Pods by UID, as they are and as read."""
-        self._gangs: dict[str, tuple[tuple[object, ...], Gang | None]] = {}
+        self._gangs: dict[str, tuple[tuple[object, ...], Gang | None, str]] = {}
+        """What a job's gang depends on, the gang, and why it cannot be told."""
         self._priorities: Priorities | None = None
 
     def get(self, resource: Resource, namespace: str, name: str) -> JSON | None:
@@ -92,11 +93,12 @@ class Views(Informers):
             return None
         entry = self._jobs.get(key)
         if entry is None or entry.raw is not raw:
+            wanted, problem = None, ""
             try:
                 wanted = read_job(raw)
-            except (ValidationError, ValueError):
-                wanted = None
-            entry = self._jobs[key] = JobEntry(raw, wanted, read_status(raw))
+            except ValueError as error:
+                problem = words(error)
+            entry = self._jobs[key] = JobEntry(raw, wanted, read_status(raw), problem)
         return entry
 
     def wanted(self, key: str) -> Wanted | None:
@@ -146,12 +148,18 @@ class Views(Informers):
         basis = _gang_basis(wanted, status, group, pods)
         cached = self._gangs.get(key)
         if cached is None or cached[0] != basis or self._priorities is None:
+            gang, problem = None, ""
             try:
                 gang = gang_of(wanted, status, group, self.priorities, pods)
-            except ValueError:  # a quantity or expression that the API server let pass and we cannot read
-                gang = None
-            cached = self._gangs[key] = (basis, gang)
+            except ValueError as error:  # a quantity or expression that the API server let pass
+                problem = words(error)
+            cached = self._gangs[key] = (basis, gang, problem)
         return cached[1]
+
+    def gang_problem(self, key: str) -> str:
+        """Return why a job's gang, as last worked out, cannot be told; empty when it can."""
+        known = self._gangs.get(key)
+        return "" if known is None else known[2]
 
     @property
     def priorities(self) -> Priorities:

@@ -7,13 +7,18 @@ made sensibly. And what a job asks for that this version does not do, so that it
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Final
 
 from services.controller.core.dependencies import dependency_problem
 from services.controller.core.model import JSON, Priorities, Task, Wanted
+from services.controller.core.podgroups import quota_usage
 from services.controller.core.policies import bad_timeout
 from services.controller.core.shapes import shape_of
 from shared.api import names
 from shared.api.batch import MOST_PODS, TopologyPolicy
+
+_MOST_WORDS: Final = 1000
+"""Characters of a problem: it may quote a name of any length, and is written into the job's status."""
 
 
 def problem(
@@ -23,6 +28,16 @@ def problem(
     priorities: Priorities,
 ) -> str | None:
     """Return why the job cannot be run; None when it can. It is looked at again when things change."""
+    found = _problem(wanted, queues, schedulers, priorities)
+    return found and found[:_MOST_WORDS]
+
+
+def _problem(
+    wanted: Wanted,
+    queues: Mapping[tuple[str, str], JSON],
+    schedulers: Collection[str],
+    priorities: Priorities,
+) -> str | None:
     if not wanted.tasks:
         return "spec.tasks: a job needs at least one task"
     if wanted.scheduler not in schedulers:
@@ -62,6 +77,7 @@ def _template_problem(wanted: Wanted) -> str | None:
     for index, task in enumerate(wanted.tasks):
         try:
             shape_of(task.spec.template.spec, {}, Priorities())
+            quota_usage(task.spec.template.spec)
         except ValueError as error:
             return f"spec.tasks[{index}].template: {' '.join(str(error).split())[:300]}"
     return None

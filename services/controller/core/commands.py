@@ -10,6 +10,8 @@ from services.controller.core.model import JSON, Wanted
 from services.controller.core.policies import Order
 from shared.events.contracts import CommandJob, JobAction
 
+MOST_WORDS: Final = 1000
+"""Characters of a command's reason that are kept: it is written into the job's status and told on."""
 _TRIGGERS: Final = {
     JobAction.SUSPEND: Trigger.ABORT_JOB,
     JobAction.ABORT: Trigger.ABORT_JOB,
@@ -27,7 +29,7 @@ def order_of(command: CommandJob, command_id: str) -> Order:
     return Order(
         _TRIGGERS[command.action],
         "CommandIssued",
-        f"{command.action.value}{who}{why}",
+        f"{command.action.value}{who}{why}"[:MOST_WORDS],
         command=command_id,
     )
 

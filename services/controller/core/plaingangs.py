@@ -23,7 +23,9 @@ from shared.events.contracts import Gang, GangTask, Member, Shape
 
 UNNAMED: Final = "pods"
 """The task of pods that name none."""
-ShapeOf = Callable[[JSON], Shape]
+ShapeOf = Callable[[JSON], Shape | None]
+"""None for a pod that cannot be read: the gang is decided without it."""
+_Shaped = tuple[MemberPod, Shape]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +80,20 @@ def task_of(pod: MemberPod) -> str:
 def plain_gang(
     group: PlainGroup, pods: Sequence[MemberPod], priorities: Priorities, shape_of: ShapeOf
 ) -> Gang | None:
-    """Return the gang; None when the group is being deleted. Raises ValueError for an unreadable pod."""
+    """Return the gang; None when the group is being deleted."""
     if group.view.deleting:
         return None
     living = sorted((pod for pod in pods if pod.living), key=lambda pod: pod.created)
-    by_task: dict[str, list[MemberPod]] = {name: [] for name in sorted(group.task_minimums)}
+    by_task: dict[str, list[_Shaped]] = {name: [] for name in sorted(group.task_minimums)}
     for pod in living:
-        by_task.setdefault(task_of(pod), []).append(pod)
+        shape = shape_of(pod.raw)
+        if shape is not None:
+            by_task.setdefault(task_of(pod), []).append((pod, shape))
     done = Counter(task_of(pod) for pod in pods if pod.view.phase == "Succeeded" and not pod.view.deleting)
     tasks = tuple(
         task
         for name, members in by_task.items()
-        for task in _tasks(name, members, _still_needed(group, name, done[name]), shape_of)
+        for task in _tasks(name, members, _still_needed(group, name, done[name]))
     )
     return Gang(
         namespace=group.namespace,
@@ -110,24 +114,23 @@ def _still_needed(group: PlainGroup, task: str, done: int) -> int:
     return max(0, group.task_minimums.get(task, 0) - done) if group.strict_tasks else 0
 
 
-def _tasks(name: str, members: Sequence[MemberPod], minimum: int, shape_of: ShapeOf) -> Iterator[GangTask]:
+def _tasks(name: str, members: Sequence[_Shaped], minimum: int) -> Iterator[GangTask]:
     """Yield a task for each shape; the oldest members are those that the minimum asks for."""
-    by_shape: list[tuple[Shape, list[MemberPod]]] = [] if members else [(Shape(), [])]
-    needed: Counter[int] = Counter()
-    for position, pod in enumerate(members):
-        shape = shape_of(pod.raw)
-        number = next((n for n, (known, _) in enumerate(by_shape) if known == shape), len(by_shape))
-        if number == len(by_shape):
-            by_shape.append((shape, []))
-        by_shape[number][1].append(pod)
-        needed[number] += position < minimum
-    needed[0] += max(0, minimum - len(members))
-    for number, (shape, pods) in enumerate(by_shape):
+    by_shape: dict[str, tuple[Shape, list[MemberPod]]] = {} if members else {"": (Shape(), [])}
+    texts: dict[int, str] = {}
+    """By identity: pods of one template share their shape, and it is compared once."""
+    needed: Counter[str] = Counter()
+    for position, (pod, shape) in enumerate(members):
+        text = texts.get(id(shape)) or texts.setdefault(id(shape), shape.model_dump_json())
+        by_shape.setdefault(text, (shape, []))[1].append(pod)
+        needed[text] += position < minimum
+    needed[next(iter(by_shape))] += max(0, minimum - len(members))
+    for number, (text, (shape, pods)) in enumerate(by_shape.items()):
         yield GangTask(
             name=name if number == 0 else f"{name}.{number}",
             shape=shape,
             members=tuple(Member(pod=pod.view.name, index=pod.view.index) for pod in pods),
-            minimum=needed[number],
+            minimum=needed[text],
         )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
+from services.controller.core.holding import Held
 from services.controller.core.members import MemberPod
 from services.controller.core.model import JSON
 from services.controller.core.plaingangs import PlainGroup
@@ -16,6 +17,7 @@ from shared.api.scheduling import PodGroupPhase
 from shared.events.contracts import GangReport
 
 _UNSCHEDULABLE: Final = "Unschedulable"
+_SCHEDULER_ERROR: Final = "SchedulerError"
 _POD_SCHEDULED: Final = "PodScheduled"
 
 
@@ -53,22 +55,31 @@ def plain_status_patch(
     return group_patch(group.view, phase, counts=phases, report=report, decision=decision, now=now)
 
 
-def unschedulable_patch(pod: MemberPod, message: str, now: datetime) -> JSON | None:
-    """Return the status patch by which a waiting pod says that no node takes it; None when it says so.
+def waiting_patch(pod: MemberPod, held: Held | None, report: GangReport | None, now: datetime) -> JSON | None:
+    """Return the status patch by which a waiting pod says why it waits; None when it says so.
 
-    Autoscalers look for this condition. The text is that of the first time: a pod's is not rewritten
-    with every number that changes.
+    That no node takes it, for which autoscalers look, is said in the words of the first time: a pod's are
+    not rewritten with every number that changes.
     """
     if not pod.waits or pod.gated:
         return None
     conditions: list[JSON] = (pod.raw.get("status") or {}).get("conditions") or []
-    before = next((one for one in conditions if one.get("type") == _POD_SCHEDULED), None)
-    if before is not None and before.get("status") == "False" and before.get("reason") == _UNSCHEDULABLE:
+    before = next((one for one in conditions if one.get("type") == _POD_SCHEDULED), {})
+    said = before.get("reason") if before.get("status") == "False" else None
+    if held is not None and held.keeps(pod.view.name):
+        reason, message = _SCHEDULER_ERROR, held.message
+        if said == reason and before.get("message") == message:
+            return None
+    elif report is not None:
+        reason, message = _UNSCHEDULABLE, report.reason.message
+        if said == reason:
+            return None
+    else:
         return None
     condition = {
         "type": _POD_SCHEDULED,
         "status": "False",
-        "reason": _UNSCHEDULABLE,
+        "reason": reason,
         "message": message,
         "lastTransitionTime": format_time(now),
     }

@@ -30,6 +30,7 @@ STARTED: Final = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.UNKNOWN, PodGro
 _REASONS: Final = {
     "waiting-for-members": PodGroupReason.NOT_ENOUGH_TASKS,
     "scheduling-gated": PodGroupReason.NOT_ENOUGH_TASKS,
+    "pod-unreadable": PodGroupReason.NOT_ENOUGH_TASKS,
 }
 """Reasons of the scheduler's reports in Volcano's words; the others are about room."""
 _FOLLOWS_JOB: Final = frozenset({"minMember", "minTaskMember", "minResources", "priorityClassName"})
@@ -67,7 +68,6 @@ def make_podgroup(
     }
 
 
-def spec_patch(group: GroupView, wanted: Wanted, priorities: Priorities) -> JSON:
 def first_phase(pods: Collection[PodView], generation: int) -> PodGroupPhase:
     """Return the phase in which a generation's PodGroup is made.
 
@@ -77,6 +77,7 @@ def first_phase(pods: Collection[PodView], generation: int) -> PodGroupPhase:
     return PodGroupPhase.INQUEUE if bound else PodGroupPhase.PENDING
 
 
+def spec_patch(group: GroupView, wanted: Wanted, priorities: Priorities) -> JSON:
     """Return the merge patch that makes a PodGroup follow its job's scale."""
     patch: JSON = {"metadata": {"annotations": {names.SCALE: wanted.scale}}}
     old = group.raw.get("spec") or {}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from services.controller.core.adoption import changed_spec, make_podgroup, owner_of
+from services.controller.core.holding import Held
 from services.controller.core.members import group_of, read_member
 from services.controller.core.model import Priorities
 from services.controller.core.plaingangs import plain_gang, read_plain_group, ready_to_decide
-from services.controller.core.plainstatus import plain_phase, plain_status_patch, unschedulable_patch
+from services.controller.core.plainstatus import plain_phase, plain_status_patch, waiting_patch
 from shared.api import names
 from shared.api.scheduling import PodGroupPhase
 from shared.events.contracts import GangRef, GangReport, Reason, Shape
@@ -242,14 +245,14 @@ def test_a_group_without_pods_does_not_enter_a_queue_that_is_closed():
     assert plain_phase(plain(), [], queue_open=False) is PENDING
 
 
-def report(code="no-room") -> GangReport:
+def report(code="no-room", message="0 of 2 fit") -> GangReport:
     return GangReport(
         gang=GangRef(namespace="default", name="g", uid="g-1"),
         queue="default",
         waiting_since=EPOCH,
         position=1,
         queue_length=1,
-        reason=Reason(code=code, message="0 of 2 fit"),
+        reason=Reason(code=code, message=message),
         at=EPOCH,
     )
 
@@ -279,8 +282,7 @@ def test_a_gang_that_started_says_so_instead_of_why_it_waited():
 
 
 def test_a_waiting_pod_says_that_no_node_takes_it_once():
-    [waiting] = members(pod("a"))
-    patch = unschedulable_patch(waiting, "no room", EPOCH)
+    patch = waiting_patch(members(pod("a"))[0], None, report(), EPOCH)
     condition = patch["status"]["conditions"][0]
     assert (condition["type"], condition["status"], condition["reason"]) == (
         "PodScheduled",
@@ -289,8 +291,27 @@ def test_a_waiting_pod_says_that_no_node_takes_it_once():
     )
     told = pod("a")
     told["status"]["conditions"] = patch["status"]["conditions"]
-    assert unschedulable_patch(members(told)[0], "less room", EPOCH) is None
+    assert waiting_patch(members(told)[0], None, report(message="1 of 2 fit"), EPOCH) is None
     gated = pod("a")
     gated["spec"]["schedulingGates"] = [{"name": "wait"}]
     for other in (gated, pod("b", node="n"), pod("c", deleting=True)):
-        assert unschedulable_patch(members(other)[0], "no room", EPOCH) is None
+        assert waiting_patch(members(other)[0], None, report(), EPOCH) is None
+
+
+def test_what_holds_a_pod_is_said_before_that_it_lacks_room_and_anew_when_it_is_another():
+    held = Held("pod-unreadable", "pod b cannot be read", frozenset({"b"}), whole=False)
+    said = {
+        name: waiting_patch(members(pod(name))[0], held, report(), EPOCH)["status"]["conditions"][0]
+        for name in ("a", "b")
+    }
+    assert {name: one["reason"] for name, one in said.items()} == {
+        "a": "Unschedulable",
+        "b": "SchedulerError",
+    }
+    told = pod("b")
+    told["status"]["conditions"] = [said["b"]]
+    [again] = members(told)
+    assert waiting_patch(again, held, None, EPOCH) is None
+    assert waiting_patch(again, None, None, EPOCH) is None
+    for other in ((replace(held, message="more words"), None), (None, report())):
+        assert waiting_patch(again, *other, EPOCH) is not None

@@ -187,6 +187,33 @@ async def test_a_job_of_wrong_types_harms_no_other(world):
         w.cluster.put(r.JOBS, {**job("broken"), "spec": {"tasks": "none"}})
         await w.admit(job())
         await w.run_gang()
+        said = [e["message"] for e in w.cluster.all(r.EVENTS) if e["involvedObject"]["name"] == "broken"]
+        assert len(said) == 1
+        assert "the job cannot be read" in said[0]
+
+
+async def test_a_job_with_a_limit_that_is_no_quantity_says_so_and_harms_no_other(world):
+    async with world() as w:
+        broken = job("broken")
+        broken["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["resources"] = {
+            "requests": {"cpu": "1"},
+            "limits": {"cpu": "one"},
+        }
+        w.cluster.put(r.JOBS, broken)
+        await w.until(lambda: w.phase("broken") == "Pending")
+        assert "spec.tasks[0].template" in w.job("broken")["status"]["state"]["message"]
+        await w.admit(job())
+        await w.run_gang()
+
+
+async def test_a_command_with_a_reason_as_long_as_a_record_is_obeyed(world):
+    async with world() as w:
+        await w.admit(job())
+        await w.run_gang()
+        await w.command(JobAction.SUSPEND, reason="because " + 999_000 * "x")
+        await w.until(lambda: w.phase() in ("Aborting", "Aborted"))
+        assert w.job()["status"]["state"]["message"].startswith("suspend: because xxx")
+        assert len(w.job()["status"]["state"]["message"]) <= 1000
 
 
 async def test_what_is_ordered_again_is_told_again(world):

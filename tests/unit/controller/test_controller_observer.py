@@ -55,6 +55,25 @@ async def test_a_node_is_told_in_base_units_and_again_only_when_something_that_m
         await w.until(gone)
 
 
+async def test_a_node_that_cannot_be_read_is_left_out_and_said_once(world):
+    async with world() as w:
+        bad = node("bad")
+        bad["status"]["allocatable"]["cpu"] = "many"
+        w.cluster.put(r.NODES, bad)
+        w.cluster.put(r.NODES, node("good"))
+        await w.until(lambda: _fact(w, "node//good"))
+        [event] = await w.until(lambda: [e for e in w.cluster.all(r.EVENTS) if e["reason"] == "Unreadable"])
+        assert "many" in event["message"]
+        counted = 'left_out_objects_total{kind="node",why="unreadable"} 1.0'
+        assert counted in w.telemetry.exposition()
+        w.cluster.set_status(r.NODES, w.cluster.one(r.NODES, "bad"), {**bad["status"], "images": []})
+        await asyncio.sleep(2)
+        assert counted in w.telemetry.exposition()
+        assert "node//bad" not in await w.state()
+        w.cluster.set_status(r.NODES, w.cluster.one(r.NODES, "bad"), node()["status"])
+        await w.until(lambda: _fact(w, "node//bad"))
+
+
 async def test_a_pod_of_somebody_else_takes_room(world):
     async with world() as w:
         container = {"name": "c", "resources": {"requests": {"cpu": "500m"}}}

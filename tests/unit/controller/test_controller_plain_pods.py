@@ -14,6 +14,7 @@ from shared.api import names
 from shared.api import resources as r
 from shared.errors import Refused
 from shared.events import topics
+from shared.log.core.state import record_size, too_large
 from shared.telemetry.telemetry import Telemetry
 from tests.unit.controller.conftest import Life, Mortal
 
@@ -208,11 +209,14 @@ async def test_a_gang_that_an_integration_made_starts_whole_or_not_at_all_and_sa
 
 
 def _unschedulable(pod: dict) -> bool:
-    conditions = pod["status"].get("conditions") or []
-    return any(
-        (one["type"], one["status"], one["reason"]) == ("PodScheduled", "False", "Unschedulable")
-        for one in conditions
-    )
+    return _why(pod)[0] == "Unschedulable"
+
+
+def _why(pod: dict) -> tuple[str, str]:
+    """Return reason and message of a pod's condition PodScheduled=False."""
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    found = next((one for one in conditions if one["type"] == "PodScheduled"), {"status": ""})
+    return (found["reason"], found["message"]) if found["status"] == "False" else ("", "")
 
 
 async def test_pods_join_a_running_group_one_by_one_and_a_lost_one_is_placed_again(plain):
@@ -524,3 +528,151 @@ async def test_a_group_that_a_webhook_refuses_for_a_closed_queue_is_made_when_th
         before_opening = w.one.clock.monotonic()
         await w.all_bound("late")
         assert w.one.clock.monotonic() - before_opening < 2
+
+
+def _events(w: PlainWorld, name: str) -> list[str]:
+    return [
+        f"{one['reason']}: {one['message']}"
+        for one in w.cluster.all(r.EVENTS)
+        if one["involvedObject"]["name"] == name
+    ]
+
+
+async def test_a_pod_that_names_a_podgroup_which_is_not_there_says_so_once_and_goes_on_when_it_comes(plain):
+    async with plain() as w:
+        w.node("n1")
+        w.put(plain_pod("early", group="late"))
+        reason, message = await w.one.until(
+            lambda: _why(w.cluster.one(r.PODS, "early"))[0] and _why(w.cluster.one(r.PODS, "early"))
+        )
+        assert reason == "SchedulerError"
+        assert "there is no PodGroup late in namespace default" in message
+        assert _events(w, "early") == [f"FailedScheduling: {message}"]
+        writes = w.cluster.writes["patch", "pods"]
+        for number in range(3):  # looked at again, and nothing written
+            w.cluster.change(r.PODS, "default", "early", {"metadata": {"labels": {"n": str(number)}}})
+            await asyncio.sleep(30)
+        assert w.cluster.writes["patch", "pods"] == writes
+        assert len(_events(w, "early")) == 1
+        w.pod_group("late", 1)
+        await w.all_bound("early")
+
+
+async def test_a_pod_made_just_before_its_podgroup_says_nothing(plain):
+    async with plain() as w:
+        w.node("n1")
+        w.put(plain_pod("first", group="soon"))
+        await asyncio.sleep(1)
+        w.pod_group("soon", 1)
+        await w.all_bound("first")
+        await asyncio.sleep(30)
+        assert _why(w.cluster.one(r.PODS, "first")) == ("", "")
+
+
+def unreadable_pod(name: str, **more) -> dict:
+    body = plain_pod(name, **more)
+    body["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "one"
+    return body
+
+
+async def test_a_gang_short_of_a_pod_that_cannot_be_read_says_which_and_starts_when_another_comes(plain):
+    async with plain() as w:
+        w.node("n1")
+        w.pod_group("pair", 2)
+        w.put(plain_pod("good", group="pair"))
+        w.put(unreadable_pod("bad", group="pair"))
+        w.put(plain_pod("other"))
+        await w.all_bound("other")
+        for pod in ("good", "bad"):
+            await w.one.until(lambda pod=pod: "pod bad cannot be read" in _why(w.cluster.one(r.PODS, pod))[1])
+        assert any("pod bad cannot be read" in text for text in _events(w, "bad"))
+        assert any("pod bad cannot be read" in text for text in _events(w, "pair"))
+        [why] = await w.one.until(lambda: w.status("pair").get("conditions"))
+        assert (why["type"], why["reason"]) == ("Unschedulable", "NotEnoughTasks")
+        assert "pod bad cannot be read" in why["message"]
+        assert 'held_podgroups_total{reason="pod-unreadable"} 1.0' in w.one.telemetry.exposition()
+        assert w.nodes_of("good") == [None]
+        w.cluster.remove(r.PODS, "default", "bad")
+        w.put(plain_pod("better", group="pair"))
+        await w.all_bound("good", "better")
+
+
+async def test_a_pod_that_cannot_be_read_stops_no_gang_that_has_its_minimum_without_it(plain):
+    async with plain() as w:
+        w.node("n1")
+        owner = w.replica_set()
+        w.put(plain_pod("web-0", owner=owner))
+        await w.all_bound("web-0")
+        w.put(unreadable_pod("web-1", owner=owner))
+        w.put(unreadable_pod("alone"))
+        w.put(plain_pod("web-2", owner=owner))
+        await w.all_bound("web-2")
+        for pod in ("web-1", "alone"):
+            await w.one.until(lambda pod=pod: "cannot be read" in _why(w.cluster.one(r.PODS, pod))[1])
+        assert _why(w.cluster.one(r.PODS, "web-1"))[0] == "SchedulerError"
+
+
+class SmallLog:
+    """A log that takes records up to so many bytes."""
+
+    def __init__(self, log, limit: int) -> None:
+        self._log = log
+        self.limit = limit
+
+    def __getattr__(self, name):
+        return getattr(self._log, name)
+
+    @property
+    def producer(self):
+        return self
+
+    async def send(self, record):
+        return (await self.send_many([record]))[0]
+
+    async def send_many(self, records):
+        for record in records:
+            if record_size(record) > self.limit:
+                raise too_large(record, record_size(record), self.limit)
+        return await self._log.producer.send_many(records)
+
+
+async def test_a_gang_too_large_for_the_log_waits_with_its_size_and_the_limit_and_stops_nobody(plain):
+    async with plain(started=False) as w:
+        await w.one.start(log=SmallLog(w.one.log, 2000))
+        w.node("n1", gpus=100)
+        w.pod_group("huge", 60)
+        pods = [f"a-rather-long-name-of-a-pod-{number}" for number in range(60)]
+        for pod in pods:
+            w.put(plain_pod(pod, group="huge"))
+        [why] = await w.one.until(lambda: w.status("huge").get("conditions"))
+        assert why["type"] == "Unschedulable"
+        assert "the gang of 60 pods has" in why["message"]
+        assert "a record of the log at most 2000" in why["message"]
+        assert f"Unschedulable: {why['message']}" in _events(w, "huge")
+        await w.one.until(lambda: _why(w.cluster.one(r.PODS, pods[0])) == ("SchedulerError", why["message"]))
+        w.put(plain_pod("other"))
+        await w.all_bound("other")
+        assert (await w.one.state())["podgroup/default/huge"].gang is None
+        for pod in pods[10:]:
+            w.cluster.remove(r.PODS, "default", pod)
+        w.cluster.change(r.PODGROUPS, "default", "huge", {"spec": {"minMember": 10}})
+        await w.all_bound(*pods[:10])
+
+
+async def test_what_the_api_server_says_about_each_of_many_pods_stops_no_result(plain):
+    async with plain(started=False) as w:
+        await w.one.start(log=SmallLog(w.one.log, 27_000))
+        w.node("n1", gpus=100)
+        owner = w.replica_set(**{names.GROUP_MIN_MEMBER: "30"})
+
+        async def before(verb, resource, name):
+            if verb == "bind":
+                raise Refused("no, because " + 1000 * "x", status=403)
+
+        w.cluster.before = before
+        for number in range(30):
+            w.put(plain_pod(f"web-{number}", owner=owner))
+        result = (await w.one.results())[0]
+        assert result.outcome == "rolled-back"
+        assert len(result.failures) == 30
+        assert result.failures[0].message.startswith("no, because")
