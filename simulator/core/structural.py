@@ -41,7 +41,10 @@ _OBJECT_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def prune(schema: Schema, value: Any, path: str, unknown: list[str], *, root: bool = False) -> Any:
-    """Return a private copy without unknown fields and with defaults; unknown paths are collected."""
+    """Return a private copy without unknown fields and with defaults; unknown paths are collected.
+
+    A null where none is allowed is no field: it goes, and where there is a default, that takes its place.
+    """
     if isinstance(value, dict):
         return _prune_object(schema, value, path, unknown, root=root)
     if isinstance(value, list):
@@ -66,11 +69,11 @@ def _prune_object(schema: Schema, value: JSON, path: str, unknown: list[str], *,
         if embedded and key in _OBJECT_FIELDS:
             out[key] = copied(one)
         elif known is not None:
-            if one is None and not known.get("nullable") and "default" in known:
-                continue
-            out[key] = prune(known, one, below, unknown)
+            if one is not None or known.get("nullable"):
+                out[key] = prune(known, one, below, unknown)
         elif isinstance(additional, dict):
-            out[key] = prune(additional, one, below, unknown)
+            if one is not None or additional.get("nullable"):
+                out[key] = prune(additional, one, below, unknown)
         elif additional is True or preserve or not schema:
             out[key] = copied(one)
         else:
