@@ -18,8 +18,6 @@ _log = logging.getLogger(__name__)
 
 _SHORT_WATCH_SECONDS: Final = 1.0
 """A watch that ends sooner without an event is a server in trouble: wait before the next one."""
-_NOTHING: Final = "metadata.name=-"
-"""Selects no object: the list's position is all that is asked for."""
 
 
 class Informer:
@@ -109,11 +107,11 @@ class Informer:
                     await self._list()
                 await self._watch()
             except Gone:
+                self._must_list = True
+                await self._pause()
             except NotFound as error:
                 self._must_list = True
                 self._note_unknown(error)
-                await self._pause()
-                self._must_list = True
                 await self._pause()
             except Unavailable as error:
                 self._doubtful = True
@@ -121,15 +119,22 @@ class Informer:
                 await self._pause()
 
     async def _doubt(self) -> None:
-        """After a cut, ask where the server's history is.
+        """After a cut, ask for one object that we know: is this still the history that we follow?
 
-        One that began anew (lost, or restored from a backup) would keep a watch from our position silent
-        until it gets there.
+        One that began anew (a cluster lost, or restored from a backup) would keep a watch from our position
+        silent until it gets there, or is past it already with other objects. When the object is gone we
+        cannot tell, and list.
         """
-        scope: dict[str, Any] = {**self._scope, "fields": _NOTHING}
-        position = (await self._cluster.list(self.resource, **scope)).resource_version
+        known = next(iter(self._store.objects.values()), None)
+        self._must_list = known is None or not await self._is_there(known)
         self._doubtful = False
-        self._must_list = int(position or 0) < self._store.position
+
+    async def _is_there(self, known: JSON) -> bool:
+        meta = known["metadata"]
+        scope: dict[str, Any] = {**self._scope, "fields": f"metadata.name={meta['name']}"}
+        found = await self._cluster.list(self.resource, **scope)
+        goes_on = int(found.resource_version or 0) >= self._store.position
+        return goes_on and any(one["metadata"].get("uid") == meta.get("uid") for one in found.items)
 
     async def _list(self) -> None:
         self._store.begin_list()

@@ -10,7 +10,7 @@ writes. The rules, with a resource version (RV) being a number that grows with e
 * What :meth:`Store.forget` removed does not come back under its UID, until the watch reports its end.
 * A list removes what it does not show, except what is newer than the list.
 * A list older than what was seen means that the server's history began anew (restored, or a fresh
-  simulator): it replaces everything.
+  simulator): it replaces everything. One that began anew and is past ours by now shows other UIDs.
 """
 
 from __future__ import annotations
@@ -81,8 +81,12 @@ class Store:
                 changes.append(self._remove(key))
         for key, item in items.items():
             stored = self.objects.get(key)
-            is_news = stored is None or version_of(item) > version_of(stored) or (anew and item != stored)
-            if is_news and not self._is_forgotten(item):
+            if (
+                stored is None
+                or version_of(item) > version_of(stored)
+                or (anew and item != stored)
+                or (version_of(stored) <= version and _uid(item) != _uid(stored))
+            ) and not self._is_forgotten(item):
                 changes += self._put(key, item)
         self.position = version
         return changes

@@ -36,15 +36,19 @@ class Script:
         self.versions: list[str] = []
         self.lists = 0
         self.now = "1000000"
+        self.there: list[JSON] = []
         self.live: asyncio.Queue[WatchEvent | Exception | None] = asyncio.Queue()
 
     async def list(self, resource, namespace=None, *, labels="", fields="", page=500):
-        if fields == "metadata.name=-":
-            return Listing([], self.now)
+        if fields.startswith("metadata.name="):
+            return Listing(
+                [one for one in self.there if f"metadata.name={one['metadata']['name']}" == fields], self.now
+            )
         self.lists += 1
         step = self.steps.popleft()
         if isinstance(step, Exception):
             raise step
+        self.there = list(step.items)
         return step
 
     async def watch(self, resource, namespace=None, *, resource_version, labels="", fields=""):
@@ -56,6 +60,8 @@ class Script:
         for event in step:
             if isinstance(event, Exception):
                 raise event
+            if event.type == "ADDED":
+                self.there.append(event.object)
             yield event
         if not self.steps:
             while (event := await self.live.get()) is not None:
@@ -152,17 +158,46 @@ async def test_a_server_that_comes_back_with_a_younger_history_is_listed_anew(ca
         assert server.versions[-1] == "4"
 
 
+async def test_a_server_that_comes_back_as_another_one_beyond_our_version_is_listed_anew():
+    other = pod("a", 20) | {"metadata": pod("a", 20)["metadata"] | {"uid": "another"}}
+    server = Script(
+        Listing([pod("a", 80), pod("b", 81)], "90"),
+        [Unavailable("cut")],
+        Listing([other, pod("c", 7)], "500"),
+        [WatchEvent("ADDED", pod("d", 501))],
+    )
+    async with running(server) as (informer, changes):
+        await informer.synced()
+        server.there = [other]
+        await settled()
+        assert changes[2:] == [
+            (pod("b", 81), None),
+            (pod("a", 80), None),
+            (None, other),
+            (None, pod("c", 7)),
+            (None, pod("d", 501)),
+        ]
+        assert server.versions == ["90", "500"]
+
+
+async def test_an_empty_store_is_filled_anew_after_a_cut():
+    server = Script(Listing([], "90"), [Unavailable("cut")], Listing([pod("a", 7)], "500"))
+    async with running(server) as (_, changes):
+        await settled()
+        assert changes == [(None, pod("a", 7))]
+
+
 async def test_an_outage_is_said_once_and_its_end_once_and_health_follows(caplog):
     caplog.set_level(logging.INFO)
     away = [Unavailable("connection refused")] * 6
-    server = Script(Listing([], "5"), [], *away, [WatchEvent("ADDED", pod("a", 6))])
+    server = Script(Listing([pod("o", 1)], "5"), [], *away, [WatchEvent("ADDED", pod("a", 6))])
     async with running(server) as (informer, changes):
         await informer.synced()
         await asyncio.sleep(3)
         assert not informer.healthy
         await settled()
         assert informer.healthy
-        assert changes == [(None, pod("a", 6))]
+        assert changes[1:] == [(None, pod("a", 6))]
         assert server.lists == 1
     assert caplog.messages == [
         "pods: API server is away, waiting for it: connection refused",
@@ -175,6 +210,32 @@ async def test_a_server_that_is_away_at_the_start_is_waited_for():
     async with running(server) as (informer, _):
         await informer.synced()
         assert informer.healthy
+
+
+async def test_a_kind_that_is_not_served_any_more_is_waited_for_and_listed_anew(caplog):
+    caplog.set_level(logging.INFO)
+    missing = [NotFound("the server could not find the requested resource")] * 3
+    server = Script(
+        Listing([pod("a", 1)], "5"),
+        *missing,
+        Unavailable("restarting"),
+        *missing,
+        Listing([pod("b", 8)], "8"),
+    )
+    async with running(server) as (informer, changes):
+        await informer.synced()
+        await asyncio.sleep(1)
+        assert not informer.healthy
+        await settled()
+        assert informer.healthy
+        assert changes == [(None, pod("a", 1)), (pod("a", 1), None), (None, pod("b", 8))]
+    unknown = "pods: API server does not know this kind, waiting for it: the server could not find the"
+    assert [message.removesuffix(" requested resource") for message in caplog.messages] == [
+        unknown,
+        "pods: API server is away, waiting for it: restarting",
+        unknown,
+        "pods: API server is back",
+    ]
 
 
 async def test_a_server_that_ends_each_watch_at_once_is_not_asked_in_a_tight_loop():
@@ -211,32 +272,6 @@ async def test_a_writes_own_answer_is_visible_at_once_and_reported_once():
 async def test_a_transform_sees_everything_that_is_stored():
     def names_only(obj: JSON) -> JSON:
         return {"metadata": obj["metadata"]}
-
-async def test_a_kind_that_is_not_served_any_more_is_waited_for_and_listed_anew(caplog):
-    caplog.set_level(logging.INFO)
-    missing = [NotFound("the server could not find the requested resource")] * 3
-    server = Script(
-        Listing([pod("a", 1)], "5"),
-        *missing,
-        Unavailable("restarting"),
-        *missing,
-        Listing([pod("b", 8)], "8"),
-    )
-    async with running(server) as (informer, changes):
-        await informer.synced()
-        await asyncio.sleep(1)
-        assert not informer.healthy
-        await settled()
-        assert informer.healthy
-        assert changes == [(None, pod("a", 1)), (pod("a", 1), None), (None, pod("b", 8))]
-    unknown = "pods: API server does not know this kind, waiting for it: the server could not find the"
-    assert [message.removesuffix(" requested resource") for message in caplog.messages] == [
-        unknown,
-        "pods: API server is away, waiting for it: restarting",
-        unknown,
-        "pods: API server is back",
-    ]
-
 
     server = Script(Listing([pod("a", 1, big="x")], "5"), [WatchEvent("ADDED", pod("b", 6, big="x"))])
     async with running(server, transform=names_only) as (informer, _):
