@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import logging
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -18,6 +19,16 @@ _TICK: Final = 0.001
 """The shortest delay: a remainder that is only rounding must not spin."""
 RETRIED: Final = (Conflict, NotFound, Refused, Unavailable)
 """What the world may answer: looked at again later. Anything else is our own mistake and ends the loop."""
+
+
+def retry_level(error: Exception, failures: int) -> int:
+    """Return the level at which the log hears of a failure, that many in a row, of one piece of work.
+
+    An outage is everybody's, and whoever owns the connection says it once: one piece of work is told of when
+    it goes on for long.
+    """
+    told = failures == 30 or (failures == 3 and not isinstance(error, Unavailable))  # noqa: PLR2004
+    return logging.WARNING if told else logging.DEBUG
 
 
 class KeyedLocks:

@@ -33,7 +33,7 @@ from shared.api import resources as r
 from shared.api.scheduling import PodGroupPhase
 from shared.errors import TooLarge
 from shared.events.contracts import GangRef, GangReport
-from shared.keyed import KeyedQueue
+from shared.keyed import KeyedQueue, retry_level
 from shared.kube.port import Resource
 
 _MANY: Final = 100
@@ -387,9 +387,12 @@ class GroupController:
         await self._hands.api.delete(r.PODGROUPS, group.namespace, group.view.name, uid=group.view.uid)
 
     def _retried(self, key: str, error: Exception, failures: int) -> None:
-        log = self._hands.telemetry.log
-        level = log.warning if failures in (3, 30) else log.debug
-        level("a podgroup is looked at again: %s", error, extra={"podgroup": key, "tries": failures})
+        self._hands.telemetry.log.log(
+            retry_level(error, failures),
+            "a podgroup is looked at again: %s",
+            error,
+            extra={"podgroup": key, "tries": failures},
+        )
 
 
 def lock_of(key: str) -> str:

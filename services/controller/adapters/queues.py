@@ -30,7 +30,7 @@ from shared.api.scheduling import PodGroupPhase, QueueState
 from shared.errors import NotFound, Refused
 from shared.events.consuming import Message
 from shared.events.contracts import CommandQueue, QueueAction
-from shared.keyed import KeyedQueue
+from shared.keyed import KeyedQueue, retry_level
 
 _TRIGGERS: Final = {QueueAction.OPEN: QueueTrigger.OPEN, QueueAction.CLOSE: QueueTrigger.CLOSE}
 _COMPLETED: Final = PodGroupPhase.COMPLETED.value
@@ -94,10 +94,8 @@ class QueueController:
 
     # ------------------------------------------------------------------ commands
 
-    async def command_object(self, command: JSON) -> None:
-        """Obey a Command object about a queue: deleted first, so that it is obeyed at most once."""
-        meta = command["metadata"]
-        await self._hands.api.delete(r.COMMANDS, meta["namespace"], meta["name"], uid=meta["uid"])
+    def command_object(self, command: JSON) -> None:
+        """Have a Command object about a queue obeyed; it was deleted, and comes once."""
         action, target = command.get("action"), command.get("target") or {}
         queue = self._hands.views.get(r.QUEUES, "", target.get("name") or "")
         is_meant = queue is not None and target.get("uid") in (None, "", queue["metadata"]["uid"])
@@ -175,9 +173,12 @@ class QueueController:
         await self._hands.api.patch(r.QUEUES, None, queue.name, body)
 
     def _retried(self, key: str, error: Exception, failures: int) -> None:
-        log = self._hands.telemetry.log
-        level = log.warning if failures in (3, 30) else log.debug
-        level("a queue is looked at again: %s", error, extra={"queue": key, "tries": failures})
+        self._hands.telemetry.log.log(
+            retry_level(error, failures),
+            "a queue is looked at again: %s",
+            error,
+            extra={"queue": key, "tries": failures},
+        )
 
 
 def _place(group: JSON | None) -> tuple[str, str] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from itertools import pairwise
@@ -10,8 +11,8 @@ from itertools import pairwise
 import pytest
 
 from shared.clock import SystemClock
-from shared.errors import Unavailable
-from shared.keyed import KeyedLocks, KeyedQueue
+from shared.errors import Conflict, Unavailable
+from shared.keyed import KeyedLocks, KeyedQueue, retry_level
 
 pytestmark = pytest.mark.looptime
 
@@ -153,3 +154,10 @@ async def test_a_lock_excludes_others_of_its_key_only_and_leaves_nothing_behind(
     assert order.index("+3") < order.index("-1")
     assert not locks._locks
     assert not locks._users
+
+
+@pytest.mark.parametrize(
+    ("error", "told"), [(Unavailable("away"), [30]), (Conflict("again"), [3, 30])], ids=["outage", "conflict"]
+)
+def test_an_outage_is_not_told_of_each_piece_of_work_unless_it_goes_on_for_long(error, told):
+    assert [n for n in range(1, 100) if retry_level(error, n) == logging.WARNING] == told
