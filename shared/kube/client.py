@@ -42,6 +42,11 @@ class HttpCluster:
         self._transport = transport
         self._rng = rng
 
+    @property
+    def ahead(self) -> float:
+        """By how many seconds the server's clock is ahead of ours."""
+        return self._transport.ahead
+
     async def get(self, resource: Resource, namespace: str | None, name: str) -> JSON:
         """Read one object."""
         return await self._json("GET", resource.path(namespace, name), safe=True)

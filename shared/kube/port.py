@@ -75,6 +75,11 @@ class WatchEvent(NamedTuple):
 class Cluster(Protocol):
     """A connection to one API server."""
 
+    @property
+    def ahead(self) -> float:
+        """By how many seconds the server's clock is ahead of ours; 0 for what may be an answer's way."""
+        ...
+
     async def get(self, resource: Resource, namespace: str | None, name: str) -> JSON:
         """Read one object. Raises NotFound."""
         ...

@@ -8,6 +8,7 @@ import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -23,6 +24,8 @@ from shared.kube.pace import Backoff, Throttle
 
 _BIG_BODY: Final = 256 * 1024
 _READ_BUFFER: Final = 2 * 1024 * 1024  # etcd's limit of an object is 1.5 MiB
+_SAME_CLOCK: Final = 5.0
+"""Seconds between two clocks that may be the way of an answer, and its Date's whole seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +91,9 @@ class Transport:
         self, credentials: Credentials, options: Options, *, clock: Clock, rng: random.Random
     ) -> None:
         self.options = options
+        self.ahead = 0.0
+        """By how many seconds the server's clock is ahead of ours, as its answers say."""
+        self._date = ""
         self._credentials = credentials
         self._clock = clock
         self._rng = rng
@@ -159,7 +165,19 @@ class Transport:
             response.release()
             self._credentials.expire()
             response = await self._send_with_token(request, timeout)
+        self._compare_clocks(response.headers.get("Date", ""))
         return response
+
+    def _compare_clocks(self, date: str) -> None:
+        """Note what an answer's Date says, once for each second."""
+        if date == self._date:
+            return
+        self._date = date
+        try:
+            ahead = (parsedate_to_datetime(date) - self._clock.now()).total_seconds()
+        except (TypeError, ValueError):
+            return  # no date, or one without a zone
+        self.ahead = ahead if abs(ahead) > _SAME_CLOCK else 0.0
 
     async def _send_with_token(
         self, request: Request, timeout: aiohttp.ClientTimeout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from functools import cache
 from typing import Final, Literal
 
@@ -36,6 +37,11 @@ class Writes:
             registry=registry,
         )
         self._writes = cache(writes.labels)
+
+    @property
+    def ahead(self) -> timedelta:
+        """By how much the API server's clock, which stamps the objects, is ahead of ours."""
+        return timedelta(seconds=self._cluster.ahead)
 
     async def read(self, resource: Resource, namespace: str | None, name: str) -> JSON:
         """Read one object past the informer and fold it in. Raises NotFound."""

@@ -32,6 +32,7 @@ async def _pass(verb: str, resource: Resource, name: str) -> None:
 class FakeCluster:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
+        self.ahead = 0.0
         self.objects: dict[Resource, dict[tuple[str, str], JSON]] = {}
         self.history: dict[Resource, list[tuple[int, WatchEvent]]] = {}
         self.version = 0

@@ -28,7 +28,7 @@ from shared.api.batch import JobReason
 from shared.api.scheduling import PodGroupPhase
 from shared.errors import Refused
 from shared.events.contracts import GangReport, PodState
-from shared.keyed import KeyedQueue
+from shared.keyed import KeyedQueue, retry_level
 from shared.kube.port import JSON, Resource
 from shared.telemetry.spans import job_trace
 
@@ -213,6 +213,7 @@ class JobController:
             problem_reason=reason,
             not_applied=checks.not_applied(wanted),
             settled=decided_here or self._hands.clock.monotonic() >= self._settled_at,
+            ahead=self._hands.api.ahead,
         )
         if not world.settled and group is not None and group.admitted:
             self._queue.add_after(key, self._settled_at - self._hands.clock.monotonic())
@@ -260,8 +261,12 @@ class JobController:
         if memory is not None and isinstance(error, Refused):
             limit = self._hands.settings.max_requeues
             memory.refused("requests", str(error), now=self._hands.clock.monotonic(), limit=limit)
-        level = self._hands.telemetry.log.warning if failures in (3, 30) else self._hands.telemetry.log.debug
-        level("a job is looked at again: %s", error, extra={"job": key, "tries": failures})
+        self._hands.telemetry.log.log(
+            retry_level(error, failures),
+            "a job is looked at again: %s",
+            error,
+            extra={"job": key, "tries": failures},
+        )
 
 
 def _has_no_trace(wanted: Wanted) -> bool:

@@ -61,14 +61,15 @@ def _listen(world: World, moving: Moving, now: datetime) -> Heard:
         elif found is not None:
             heard.orders.append(found.order)
     own = [p for p in world.pods if p.generation == status.generation and not p.deleting]
+    now_there = now + world.ahead
     for happening in happenings.of_pods(wanted, [pod for pod in own if not moving.is_chosen(pod)]):
-        found = answer(wanted, happening, now)
+        found = answer(wanted, happening, now_there)
         if found is None:
             continue
-        if found.due <= now:
+        if found.due <= now_there:
             heard.orders.append(found.order)
         else:
-            heard.wait_until(found.due)
+            heard.wait_until(found.due - (now_there - now))
     return heard
 
 

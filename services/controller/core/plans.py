@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from services.controller.core.model import JSON, GroupView, Priorities, Wanted
 from services.controller.core.podview import PodView
@@ -38,6 +38,8 @@ class World:
     """Whether no decision can be on its way any more that would create the missing members bound."""
     overdue: bool = False
     """Whether a part of the gang has held room for too long."""
+    ahead: timedelta = timedelta()
+    """By how much the clock that stamps the objects is ahead of ours."""
 
 
 @dataclass(frozen=True, slots=True)

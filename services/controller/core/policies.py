@@ -38,7 +38,7 @@ _ORDERS: Final = {
     "ResumeJob": Trigger.RESUME_JOB,
 }
 _BY_NAME_ONLY: Final = frozenset({JobEvent.UNKNOWN, JobEvent.JOB_UPDATED})
-_NEVER: Final = datetime.max.replace(tzinfo=UTC)
+_NEVER: Final = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)

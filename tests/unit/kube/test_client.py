@@ -8,6 +8,8 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 
 import orjson
@@ -410,3 +412,22 @@ assert kubernetes_asyncio.config.kube_config.ApiClient is client.ApiClient
         [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("minutes", "ahead"),
+    [(5, 300), (-5, -300), (0, 0), (0.05, 0)],
+    ids=["ahead", "behind", "same", "on its way"],
+)
+async def test_answers_tell_how_far_the_servers_clock_is_ahead(api, cluster, minutes, ahead):
+    told = datetime.now(UTC) + timedelta(minutes=minutes)
+    api.answers = [({}, 200, {"Date": format_datetime(told, usegmt=True)})]
+    assert cluster.ahead == 0
+    await cluster.get(PODS, "ns", "p")
+    assert cluster.ahead == pytest.approx(ahead, abs=30 if ahead else 0)
+
+
+async def test_a_date_that_cannot_be_read_tells_nothing(api, cluster):
+    api.answers = [({}, 200, {"Date": "yesterday"})]
+    await cluster.get(PODS, "ns", "p")
+    assert cluster.ahead == 0
