@@ -10,6 +10,7 @@ from typing import Final, NoReturn
 
 from services.controller.adapters.api import Api
 from services.controller.adapters.applier import Applier, by_gang
+from services.controller.adapters.command_objects import CommandObjects
 from services.controller.adapters.dependents import Dependents
 from services.controller.adapters.dry_runs import DryRuns
 from services.controller.adapters.expiry import Expiry
@@ -33,11 +34,11 @@ from services.controller.core.exposing import Outside, check_pattern
 from services.controller.settings import ControllerSettings
 from shared.api import resources as r
 from shared.clock import Clock
-from shared.errors import Unavailable
+from shared.errors import Conflict, Unavailable
 from shared.events import topics
 from shared.events.consuming import Consuming, Handler, Message
 from shared.events.contracts import CommandJob, CommandQueue, Contract, GangDecided, JobAdmitted
-from shared.keyed import KeyedLocks, KeyedQueue
+from shared.keyed import KeyedLocks
 from shared.kube.port import JSON, Cluster, Resource
 from shared.liveness import watch
 from shared.log.port import EventLog
@@ -63,7 +64,7 @@ class Controller:
     groups: GroupController
     queues: QueueController
     expiry: Expiry
-    objects: KeyedQueue
+    commands: CommandObjects
     consuming: Consuming
     log: EventLog
     cluster: Cluster
@@ -82,7 +83,7 @@ class Controller:
             await self._recover()
             group.create_task(self.hands.observer.run())
             group.create_task(self.hands.recorder.run())
-            group.create_task(self.objects.run())
+            group.create_task(self.commands.run())
             group.create_task(self.jobs.run())
             group.create_task(self.groups.run())
             group.create_task(self.queues.run())
@@ -99,7 +100,7 @@ class Controller:
                 self.jobs.vanished(await self.hands.observer.recover())
                 await self.hands.observer.flush()
                 await self.applier.recover(self.log)
-            except Unavailable as error:
+            except (Conflict, Unavailable) as error:
                 self.health.waits("start", str(error))
                 await self.hands.clock.sleep(_START_PAUSE)
             else:
@@ -198,8 +199,8 @@ def build(
     queues = QueueController(hands)
     expiry = Expiry(hands)
     intake = Intake(hands, jobs, groups)
-    objects = _commands(hands, intake, queues)
-    listeners.append(_Listener(hands, jobs, groups, queues, expiry, objects))
+    commands = CommandObjects(hands, intake, queues)
+    listeners.append(_Listener(hands, jobs, groups, queues, expiry, commands))
     provisioning = Provisioning(cluster, api, dependents.claim)
     plain = PlainApplier(hands, gangs, groups, provisioning)
     applier = Applier(hands, jobs.touch, plain, provisioning, dry_runs)
@@ -230,7 +231,7 @@ def build(
         groups=groups,
         queues=queues,
         expiry=expiry,
-        objects=objects,
+        commands=commands,
         consuming=consuming,
         log=log,
         cluster=cluster,
@@ -239,23 +240,6 @@ def build(
 
 def _serial_key(message: Message) -> object:
     return by_gang(message)
-
-
-def _commands(hands: Hands, intake: Intake, queues: QueueController) -> KeyedQueue:
-    """Return the queue of Command objects to obey."""
-
-    async def handle(key: str) -> None:
-        namespace, _, name = key.partition("/")
-        command = hands.views.get(r.COMMANDS, namespace, name)
-        if command is not None and (command.get("target") or {}).get("kind") == "Queue":
-            await queues.command_object(command)
-        else:
-            await intake.command_object(key)
-
-    def retried(key: str, error: Exception, failures: int) -> None:
-        hands.telemetry.log.debug("tried again: %s", error, extra={"object": key, "tries": failures})
-
-    return KeyedQueue(handle, clock=hands.clock, workers=4, on_retry=retried)
 
 
 class _Listener:
@@ -268,14 +252,14 @@ class _Listener:
         groups: GroupController,
         queues: QueueController,
         expiry: Expiry,
-        objects: KeyedQueue,
+        commands: CommandObjects,
     ) -> None:
         self._hands = hands
         self._jobs = jobs
         self._groups = groups
         self._queues = queues
         self._expiry = expiry
-        self._objects = objects
+        self._commands = commands
         hands.observer.on_refusal = self._refused
 
     def _refused(self, namespace: str, name: str) -> None:
@@ -307,8 +291,8 @@ class _Listener:
             self._queues.queue_changed(old, new)
         elif resource is r.PODGROUPS:
             self._queues.group_changed(old, new)
-        elif resource is r.COMMANDS and new is not None:
-            self._objects.add(f"{namespace}/{name}")
+        elif resource is r.COMMANDS:
+            self._commands.changed(new)
         elif resource is r.PRIORITYCLASSES:
             for group_namespace, group_name in self._hands.views.store(r.PODGROUPS):
                 observer.touch(r.PODGROUPS, group_namespace, group_name)

@@ -33,6 +33,7 @@ from shared.telemetry.telemetry import Telemetry
 _CONFIGURATIONS: Final = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
 _PART: Final = "certificate"
 _RETRY_SECONDS: Final = 5.0
+_CONFLICT_SECONDS: Final = 0.1
 _SETTLE_SECONDS: Final = 3.0
 """What API servers get to learn of a new authority by their watches, before they meet its certificate."""
 _FILES_SECONDS: Final = 30.0
@@ -192,7 +193,7 @@ class SecretKeeper(_Presenting):
             try:
                 certificates = await self._step()
             except Conflict:
-                continue  # somebody else was first: read again
+                self._alarm.ring_in(_CONFLICT_SECONDS)  # somebody else was first: read again
             except (Unavailable, Refused, NotFound) as error:
                 self._complain(error)
                 self._alarm.ring_in(_RETRY_SECONDS)

@@ -14,7 +14,7 @@ from typing import Final
 from services.controller.adapters.dry_runs import DryRuns
 from services.controller.adapters.hands import Hands, together
 from services.controller.adapters.memory import Memory
-from services.controller.adapters.plain_applier import PlainApplier
+from services.controller.adapters.plain_applier import BIND_TRIES, PlainApplier
 from services.controller.adapters.provisioning import Provisioning
 from services.controller.adapters.views import job_key
 from services.controller.core.apply import (
@@ -45,6 +45,7 @@ from shared.events.codec import decode
 from shared.events.consuming import Message
 from shared.events.contracts import (
     BindFailure,
+    Binding,
     BoundPod,
     DecisionApplied,
     DecisionOutcome,
@@ -99,7 +100,7 @@ class Applier:
             await reader.close()
 
     async def handle(self, message: Message) -> None:
-        """Carry out one decision and publish what became of it. Raises Unavailable to be tried again."""
+        """Carry out one decision and publish what became of it. Raises to be tried again."""
         decision = message.envelope.data
         if not isinstance(decision, GangDecided) or decision.decision in self._concluded:
             return
@@ -180,11 +181,9 @@ class Applier:
         try:
             pod = await self._hands.api.create(r.PODS, wanted.namespace, body)
         except AlreadyExists:
-            return step  # judged when it is its turn to be bound
-        except (Refused, NotFound, Conflict) as error:
-            code = "refused" if isinstance(error, Refused) else "conflict"
-            binding = step.binding
-            return BindFailure(pod=binding.pod, node=binding.node, code=code, message=str(error))
+            return await self._look_again(wanted, status, step.binding)
+        except (Refused, NotFound) as error:
+            return _not_done(step.binding, error)
         return BindExisting(step.binding, str(pod["metadata"]["uid"]))
 
     def _compare(self, wanted: Wanted, decision: GangDecided, result: Conclusion) -> None:
@@ -223,51 +222,49 @@ class Applier:
                 uid = await self._create(wanted, status, step)
             else:
                 uid = await self._bind_existing(wanted, status, step)
-        except (Refused, NotFound, Conflict) as error:
-            code = "refused" if isinstance(error, Refused) else "conflict"
-            return BindFailure(pod=binding.pod, node=binding.node, code=code, message=str(error))
+        except (Refused, NotFound) as error:
+            return _not_done(binding, error)
         return uid if isinstance(uid, BindFailure) else BoundPod(pod=binding.pod, uid=uid, node=binding.node)
 
     async def _create(self, wanted: Wanted, status: Status, step: CreateBound) -> str | BindFailure:
+        """Create a pod bound. Raises Conflict when that passes, as when a quota was written meanwhile."""
         body = make_pod(wanted, status, step.task, step.index, node=step.binding.node)
         try:
             pod = await self._hands.api.create(r.PODS, wanted.namespace, body)
         except AlreadyExists:
-            return await self._look_again(wanted, status, step)
+            found = await self._look_again(wanted, status, step.binding)
+            if isinstance(found, BindExisting):
+                return await self._bind_existing(wanted, status, found)
+            return found.uid if isinstance(found, InPlace) else found
         return str(pod["metadata"]["uid"])
 
     async def _bind_existing(self, wanted: Wanted, status: Status, step: BindExisting) -> str | BindFailure:
-        binding = step.binding
-        try:
-            await self._hands.api.bind(
-                wanted.namespace, binding.pod, binding.node, uid=step.uid, resource=r.PODS
-            )
-        except Conflict:
-            return await self._look_again(wanted, status, step)
-        return step.uid
+        """Bind a pod; one that stays without a node though nobody else bound it is tried once more."""
+        binding, message = step.binding, ""
+        for _ in range(BIND_TRIES):
+            try:
+                await self._hands.api.bind(
+                    wanted.namespace, binding.pod, binding.node, uid=step.uid, resource=r.PODS
+                )
+            except Conflict as error:
+                message = str(error)
+            else:
+                return step.uid
+            found = await self._look_again(wanted, status, binding)
+            if not isinstance(found, BindExisting):
+                return found.uid if isinstance(found, InPlace) else found
+            step = found
+        return _failed(binding, "conflict", message)
 
     async def _look_again(
-        self, wanted: Wanted, status: Status, step: CreateBound | BindExisting
-    ) -> str | BindFailure:
+        self, wanted: Wanted, status: Status, binding: Binding
+    ) -> InPlace | BindExisting | BindFailure:
         """The pod is not as the informer said: judge by what the API server says."""
-        raw = await self._hands.api.read(r.PODS, wanted.namespace, step.binding.pod)
-        owner = owner_job(raw)
-        pod = read_pod(raw)
-        if owner != (wanted.name, wanted.uid):
-            message = f"{step.binding.pod}: a pod of this name belongs to somebody else"
-            return BindFailure(
-                pod=step.binding.pod, node=step.binding.node, code="name-taken", message=message
-            )
-        found = judge(step.binding, pod, status.generation)
-        if isinstance(found, BindExisting) and isinstance(step, CreateBound):
-            return await self._bind_existing(wanted, status, found)
-        if isinstance(found, InPlace):
-            return found.uid
-        if isinstance(found, BindFailure):
-            return found
-        return BindFailure(
-            pod=step.binding.pod, node=step.binding.node, code="conflict", message="the binding was refused"
-        )
+        raw = await self._hands.api.read(r.PODS, wanted.namespace, binding.pod)
+        if owner_job(raw) != (wanted.name, wanted.uid):
+            text = f"{binding.pod}: a pod of this name belongs to somebody else"
+            return _failed(binding, "name-taken", text)
+        return judge(binding, read_pod(raw), status.generation)
 
     async def _take_back(
         self, gang: Gang, result: Conclusion, waiting: Iterable[BindExisting], *, enqueued: bool
@@ -333,6 +330,14 @@ class Applier:
         else:
             now, limit = self._hands.clock.monotonic(), self._hands.settings.max_requeues
             memory.refused("decisions", refused, now=now, limit=limit)
+
+
+def _failed(binding: Binding, code: str, message: str) -> BindFailure:
+    return BindFailure(pod=binding.pod, node=binding.node, code=code, message=message)
+
+
+def _not_done(binding: Binding, error: Refused | NotFound) -> BindFailure:
+    return _failed(binding, "refused" if isinstance(error, Refused) else "conflict", str(error))
 
 
 @dataclass(frozen=True, slots=True)

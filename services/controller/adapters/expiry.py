@@ -13,8 +13,8 @@ from services.controller.adapters.views import job_key
 from services.controller.core.expiry import expires_at
 from services.controller.core.model import JSON
 from shared.api import resources as r
-from shared.errors import Conflict, NotFound
-from shared.keyed import KeyedQueue
+from shared.errors import NotFound
+from shared.keyed import KeyedQueue, retry_level
 
 _LONGEST_WAIT: Final = 3600.0
 """Seconds after which the wall clock is asked again: it may be set while the job waits."""
@@ -47,7 +47,7 @@ class Expiry:
                 return
             uid = job["metadata"]["uid"]
             await self._hands.api.delete(r.JOBS, namespace, name, uid=uid, propagation="Foreground")
-        except (NotFound, Conflict):
+        except NotFound:
             return
         self._hands.telemetry.log.info("a job's time to live is over: deleted", extra={"job": key})
 
@@ -61,6 +61,9 @@ class Expiry:
         return left <= 0
 
     def _retried(self, key: str, error: Exception, failures: int) -> None:
-        log = self._hands.telemetry.log
-        level = log.warning if failures in (3, 30) else log.debug
-        level("a job whose time is over is looked at again: %s", error, extra={"job": key, "tries": failures})
+        self._hands.telemetry.log.log(
+            retry_level(error, failures),
+            "a job whose time is over is looked at again: %s",
+            error,
+            extra={"job": key, "tries": failures},
+        )

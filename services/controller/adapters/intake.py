@@ -110,7 +110,10 @@ class Intake:
         try:
             await self._hands.api.delete(r.JOBS, event.namespace, event.name, uid=event.uid)
         except Conflict:
-            return  # another job of that name: the one that was meant is gone
+            there = await self._hands.api.read(r.JOBS, event.namespace, event.name)
+            if event.uid in (None, there["metadata"]["uid"]):
+                raise
+            # Another job of that name: the one that was meant is gone.
 
     async def _scale(self, event: CommandJob) -> None:
         key = job_key(event.namespace, event.name)
@@ -125,24 +128,18 @@ class Intake:
         except (NotFound, Refused) as error:
             self._hands.telemetry.log.warning("a job was not scaled: %s", error, extra={"job": key})
 
-    async def command_object(self, key: str) -> None:
-        """Carry out a Command object: deleted first, so that it is obeyed at most once."""
-        namespace, _, name = key.partition("/")
-        command = self._hands.views.get(r.COMMANDS, namespace, name)
-        target = (command or {}).get("target") or {}
-        if command is None or target.get("kind") != "Job":
-            return
-        uid = command["metadata"]["uid"]
-        await self._hands.api.delete(r.COMMANDS, namespace, name, uid=uid)
+    async def command_object(self, command: JSON) -> None:
+        """Obey a Command object about a job; done again, nothing is done twice."""
+        meta, target = command["metadata"], command["target"]
         action = command.get("action") or ""
         if action not in ORDERS:
             self._hands.telemetry.log.warning(
-                "a command asks for an unknown action: %s", action, extra={"command": key}
+                "a command asks for an unknown action: %s", action, extra={"command": meta["name"]}
             )
             return
         text = command.get("message") or command.get("reason") or "by a Command object"
-        order = Order(Trigger(action), "CommandIssued", text[:MOST_WORDS], command=uid)
-        await self._jobs.obey(job_key(namespace, target["name"]), order, target.get("uid") or None)
+        order = Order(Trigger(action), "CommandIssued", text[:MOST_WORDS], command=meta["uid"])
+        await self._jobs.obey(job_key(meta["namespace"], target["name"]), order, target.get("uid") or None)
 
     async def reports(self, log: EventLog) -> None:
         """Follow the scheduler's reports until cancelled: the PodGroup says why its gang waits."""

@@ -11,7 +11,7 @@ from services.controller.adapters.provisioning import Provisioning
 from services.controller.adapters.views import job_key
 from services.controller.core.apply import BindExisting, Conclusion, InPlace
 from services.controller.core.claims import places_of_pods
-from services.controller.core.members import MemberPod, read_member
+from services.controller.core.members import read_member
 from services.controller.core.plainapply import conclude_plain, examine_plain, judge_plain
 from services.controller.core.plaingangs import PlainGroup
 from services.controller.core.podview import owner_job
@@ -21,6 +21,8 @@ from shared.errors import Conflict, NotFound, Refused
 from shared.events.contracts import BindFailure, BoundPod, DecisionOutcome, GangDecided
 
 _DONE: Final = frozenset({DecisionOutcome.APPLIED, DecisionOutcome.PARTIAL})
+BIND_TRIES: Final = 2
+"""A binding that is refused because of a write at the same time passes."""
 
 
 class PlainApplier:
@@ -82,28 +84,31 @@ class PlainApplier:
         if not attempt:
             return None
         try:
-            await self._hands.api.bind(namespace, binding.pod, binding.node, uid=step.uid, resource=r.PODS)
-        except Conflict as error:
-            return await self._look_again(namespace, step, str(error))
+            return await self._bind_pod(namespace, step)
         except (NotFound, Refused) as error:
             code = "refused" if isinstance(error, Refused) else "pod-gone"
             return BindFailure(pod=binding.pod, node=binding.node, code=code, message=str(error))
-        return BoundPod(pod=binding.pod, uid=step.uid, node=binding.node)
 
-    async def _look_again(self, namespace: str, step: BindExisting, error: str) -> BoundPod | BindFailure:
-        """The pod is not as the informer said: judge by what the API server says."""
-        binding = step.binding
-        pod: MemberPod | None
-        try:
+    async def _bind_pod(self, namespace: str, step: BindExisting) -> BoundPod | BindFailure:
+        """Bind a pod; one that stays without a node though nobody else bound it is tried once more."""
+        binding, message = step.binding, ""
+        for _ in range(BIND_TRIES):
+            try:
+                await self._hands.api.bind(
+                    namespace, binding.pod, binding.node, uid=step.uid, resource=r.PODS
+                )
+            except Conflict as error:
+                message = str(error)
+            else:
+                return BoundPod(pod=binding.pod, uid=step.uid, node=binding.node)
+            # The pod is not as the informer said: judge by what the API server says.
             pod = read_member(await self._hands.api.read(r.PODS, namespace, binding.pod))
-        except NotFound:
-            pod = None
-        found = judge_plain(binding.model_copy(update={"uid": step.uid}), pod)
-        if isinstance(found, InPlace):
-            return BoundPod(pod=binding.pod, uid=found.uid, node=binding.node)
-        if isinstance(found, BindFailure):
-            return found
-        return BindFailure(pod=binding.pod, node=binding.node, code="conflict", message=error)
+            found = judge_plain(binding.model_copy(update={"uid": step.uid}), pod)
+            if isinstance(found, InPlace):
+                return BoundPod(pod=binding.pod, uid=found.uid, node=binding.node)
+            if isinstance(found, BindFailure):
+                return found
+        return BindFailure(pod=binding.pod, node=binding.node, code="conflict", message=message)
 
     async def _take_back(self, group: PlainGroup, result: Conclusion) -> None:
         """Give back what was bound: first the PodGroup's phase says so, then the pods go."""

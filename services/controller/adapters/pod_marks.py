@@ -19,7 +19,7 @@ from services.controller.core.plaingangs import PlainGroup
 from services.controller.core.plainstatus import waiting_patch
 from shared.api import names
 from shared.api import resources as r
-from shared.errors import Conflict, NotFound
+from shared.errors import NotFound
 from shared.events.contracts import GangReport
 from shared.keyed import KeyedQueue
 from shared.kube.port import Patch
@@ -90,5 +90,5 @@ class PodMarks:
             await self._hands.api.patch(
                 r.PODS, namespace, pod.view.name, body, kind=Patch.STRATEGIC, subresource=subresource
             )
-        except (NotFound, Conflict):
-            return  # it is gone, or another one: that one is told by itself
+        except NotFound:
+            return  # it is gone

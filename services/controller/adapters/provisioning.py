@@ -14,7 +14,7 @@ from services.controller.adapters.api import Api
 from services.controller.adapters.hands import together
 from services.controller.core.model import JSON
 from shared.api import resources as r
-from shared.errors import Conflict, NotFound, Refused
+from shared.errors import NotFound, Refused
 from shared.kube.port import Cluster
 
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
@@ -31,7 +31,10 @@ class Provisioning:
         """Whether a class waits for the first pod, by name; that never changes in a class."""
 
     async def place(self, namespace: str, places: Mapping[str, str]) -> None:
-        """Note for each claim without a volume where the first of its pods will be. Raises Unavailable."""
+        """Note for each claim without a volume where the first of its pods will be.
+
+        Raises Conflict and Unavailable to be tried again.
+        """
         await together(self._note(namespace, name, node) for name, node in places.items())
 
     async def _note(self, namespace: str, name: str, node: str) -> None:
@@ -44,8 +47,8 @@ class Provisioning:
         body = {"metadata": {"uid": claim["metadata"]["uid"], "annotations": {SELECTED_NODE: node}}}
         try:
             await self._api.patch(r.PVCS, namespace, name, body)
-        except (Conflict, NotFound, Refused):
-            return  # it has gone, or is another: its pods wait and Kubernetes says why
+        except (NotFound, Refused):
+            return  # it has gone, or may not be changed: its pods wait and Kubernetes says why
 
     async def _waits_for_pods(self, name: str) -> bool:
         if not name:

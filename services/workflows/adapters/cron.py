@@ -12,7 +12,7 @@ from services.workflows.core.cron import CronReason, Plan, Start, decide, starte
 from services.workflows.core.model import JobView, Note, difference, read_job
 from shared.api import resources as r
 from shared.api.cron import CronJob
-from shared.errors import AlreadyExists, Conflict, PumiceError, Refused
+from shared.errors import AlreadyExists, PumiceError, Refused
 from shared.kube.port import JSON
 
 PREFIX: Final = "cron:"
@@ -101,8 +101,6 @@ class CronController:
             return None
         try:
             await hands.api.remove(r.JOBS, obj)
-        except Conflict:
-            return None  # another job has its name by now
         except Refused as error:
             return Note(CronReason.FAILED_DELETE, f'Error deleting job "{job.name}": {error}', warning=True)
         hands.tell(raw, [Note(CronReason.SUCCESSFUL_DELETE, f'Deleted job "{job.name}"')])

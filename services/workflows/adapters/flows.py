@@ -16,7 +16,7 @@ from services.workflows.core.model import JobView, Note, difference
 from services.workflows.core.probing import Answers, Check
 from shared.api import resources as r
 from shared.api.flow import JobFlow
-from shared.errors import AlreadyExists, Conflict, Refused
+from shared.errors import AlreadyExists, Refused
 from shared.kube.port import JSON
 
 FLOW: Final = "flow:"
@@ -121,10 +121,7 @@ class FlowController:
         obj = self._hands.views.store(r.JOBS).get((job.namespace, job.name))
         if obj is None or obj["metadata"].get("uid") != job.uid:
             return
-        try:
-            await self._hands.api.remove(r.JOBS, obj)
-        except Conflict:
-            return  # another job has its name by now
+        await self._hands.api.remove(r.JOBS, obj)
 
 
 async def sync_template(hands: Hands, key: str) -> None:
