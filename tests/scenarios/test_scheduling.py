@@ -434,6 +434,12 @@ NODES = [
         expect={"train": waits("pod-too-large", "needs 16 nvidia.com/gpu on one node; the largest has 8")},
     ),
     Scenario(
+        "a pod that asks for what no node has is told so",
+        nodes=[node("n1", cpu=8), node("n2", cpu=4)],
+        jobs=[job("train", gang=1, gpu=1)],
+        expect={"train": waits("pod-too-large", "needs 1 nvidia.com/gpu on one node; no node has any")},
+    ),
+    Scenario(
         "free CPU in sum suffices but no node fits: it waits and stops nobody else",
         nodes=[node("n1", cpu=4), node("n2", cpu=4)],
         pods=[other("x", "n1", cpu=2), other("y", "n2", cpu=2)],

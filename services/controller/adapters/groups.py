@@ -36,6 +36,7 @@ from shared.events.contracts import GangRef, GangReport
 from shared.keyed import KeyedQueue, retry_level
 from shared.kube.port import Resource
 
+_OPEN: Final = "Open"
 _MANY: Final = 100
 _SECONDS_A_MEMBER: Final = 0.0002
 """How long a group of many pods rests between two looks, for each pod; a look costs a tenth of that."""
@@ -233,10 +234,9 @@ class GroupController:
 
     def _notice(self, key: str, group: PlainGroup, pods: Sequence[MemberPod], memory: _Memory) -> None:
         """Find out whether something else than room holds the gang; then that is shown, not the report."""
-        held, before = None, self._holds(key)
-        if any(pod.waits for pod in pods):
-            held = self._obstacle(group, pods)
-        else:
+        waiting, before = any(pod.waits for pod in pods), self._holds(key)
+        held = self._obstacle(group, pods) if waiting else None if pods else self._shut(group)
+        if not waiting and held is None:
             memory.said = None
             memory.reports.forget()
         if not self._hold(key, held, group.view.raw):
@@ -248,6 +248,13 @@ class GroupController:
         elif before:
             memory.reports.forget()
             memory.reports.newer = memory.said
+
+    def _shut(self, group: PlainGroup) -> Held | None:
+        """Return why a group is not let in whose pods somebody makes only then."""
+        if group.adopted or group.view.phase is not PodGroupPhase.PENDING:
+            return None
+        state = self._state_of(group.queue)
+        return None if state == _OPEN else holding.shut_queue(group.queue, state)
 
     def _obstacle(self, group: PlainGroup, pods: Sequence[MemberPod]) -> Held | None:
         namespace, name = group.namespace, group.view.name
@@ -369,11 +376,15 @@ class GroupController:
         await self._hands.api.patch(r.PODGROUPS, group.namespace, group.view.name, body)
 
     def _is_open(self, key: str, group: PlainGroup) -> bool:
-        queue = self._hands.views.get(r.QUEUES, "", group.queue)
-        is_open = queue is not None and ((queue.get("status") or {}).get("state") or "Open") == "Open"
+        is_open = self._state_of(group.queue) == _OPEN
         if not is_open and group.view.phase is PodGroupPhase.PENDING:
             self._blocked.setdefault(group.queue, set()).add(key)
         return is_open
+
+    def _state_of(self, name: str) -> str:
+        """Return a queue's state; empty when there is no such queue."""
+        queue = self._hands.views.get(r.QUEUES, "", name)
+        return "" if queue is None else (queue.get("status") or {}).get("state") or _OPEN
 
     async def _sweep(self, key: str, group: PlainGroup, pods: Sequence[MemberPod], memory: _Memory) -> None:
         """Delete a group that we made and whose pods are all gone: an owner scaled to nothing."""

@@ -68,9 +68,9 @@ class PodMarks:
         patches = ((pod, waiting_patch(pod, held, report, now)) for pod in pods)
         said = [(pod, body, "status") for pod, body in patches if body]
         await self._write_some(said)
-        for pod, _, _ in said:
-            if held is not None and pod.view.name in held.pods:
-                self._hands.recorder.record(pod.raw, "FailedScheduling", held.message, warning=True)
+        for pod, body, _ in said:
+            message = body["status"]["conditions"][0]["message"]
+            self._hands.recorder.record(pod.raw, "FailedScheduling", message, warning=True)
 
     async def _write_group(self, key: str, group: PlainGroup, new: Sequence[MemberPod]) -> None:
         """Write the PodGroup on pods that do not name it."""

@@ -43,6 +43,13 @@ def refused_podgroup(message: str) -> Held:
     return Held("podgroup-refused", message)
 
 
+def shut_queue(queue: str, state: str) -> Held:
+    """Return why a PodGroup is not let into its queue; ``state`` is empty when there is none."""
+    if not state:
+        return Held("queue-missing", f"queue {queue} does not exist")
+    return Held("queue-not-open", f"queue {queue} is {state.lower()} and takes no new gangs")
+
+
 def unreadable_podgroup(name: str, problem: str) -> Held:
     """Return why the pods wait of a PodGroup that cannot be read."""
     return Held("podgroup-unreadable", f"PodGroup {name} cannot be read: {problem}")

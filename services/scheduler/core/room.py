@@ -62,18 +62,7 @@ def _room(
     for column, amount in shape.amounts:
         enough = nodes.allocatable[column][slots] >= amount
         if not enough.any():
-            needed = model.resources.describe(column, amount)
-            most = model.resources.describe(column, int(nodes.allocatable[column][slots].max()))
-            return Reason(
-                code="pod-too-large",
-                message=f"needs {needed} on one node; the largest has {most}",
-                numbers={
-                    "resource": model.resources.names[column],
-                    "needed": amount,
-                    "nodes": int(slots.size),
-                },
-                next_step="ask for less in each pod, or add larger nodes",
-            )
+            return _too_large(model, column, amount, slots)
         capable &= enough
     potential = index.potential()
     if potential < need:
@@ -85,6 +74,20 @@ def _room(
             next_step="ask for fewer or smaller pods, or add nodes",
         )
     return _full(model, shape, need, slots[capable], all_nodes, surplus=surplus)
+
+
+def _too_large(model: Model, column: int, amount: int, slots: SlotArray) -> Reason:
+    most = int(model.nodes.allocatable[column][slots].max())
+    say = model.resources.describe
+    return Reason(
+        code="pod-too-large",
+        message=f"needs {say(column, amount)} on one node; "
+        + (f"the largest has {say(column, most)}" if most else "no node has any"),
+        numbers={"resource": model.resources.names[column], "needed": amount, "nodes": int(slots.size)},
+        next_step="ask for less in each pod, or add larger nodes"
+        if most
+        else "look whether the resource is named right, or add nodes that have it",
+    )
 
 
 def _full(

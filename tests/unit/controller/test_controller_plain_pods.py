@@ -202,6 +202,8 @@ async def test_a_gang_that_an_integration_made_starts_whole_or_not_at_all_and_sa
         assert w.nodes_of(*pods) == [None] * 4
         why = await w.one.until(lambda: w.status("spark-pg").get("conditions"))
         assert [(one["type"], one["reason"]) for one in why] == [("Unschedulable", "NotEnoughResources")]
+        await w.one.until(lambda: all(len(_events(w, pod)) == 1 for pod in pods))
+        assert _events(w, pods[0])[0].startswith("FailedScheduling: needs ")
         w.node("n2", gpus=2)
         await w.all_bound(*pods)
         await w.one.until(lambda: w.status("spark-pg").get("running") == 4)
@@ -567,6 +569,19 @@ async def test_a_pod_made_just_before_its_podgroup_says_nothing(plain):
         await w.all_bound("first")
         await asyncio.sleep(30)
         assert _why(w.cluster.one(r.PODS, "first")) == ("", "")
+
+
+async def test_a_podgroup_that_no_queue_lets_in_says_so_before_it_has_pods(plain):
+    async with plain() as w:
+        w.node("n1")
+        w.pod_group("early", 1, queue="team")
+        [why] = await w.one.until(lambda: w.status("early").get("conditions"))
+        assert (why["type"], why["message"]) == ("Unschedulable", "queue team does not exist")
+        assert _events(w, "early") == ["Unschedulable: queue team does not exist"]
+        w.cluster.put(r.QUEUES, {"metadata": {"name": "team"}, "spec": {"weight": 1}})
+        await w.one.until(lambda: w.status("early").get("phase") == "Inqueue")
+        w.put(plain_pod("now", group="early"))
+        await w.all_bound("now")
 
 
 def unreadable_pod(name: str, **more) -> dict:
