@@ -105,6 +105,11 @@ class Broker:
         """Whether the process is there."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        """The process that was started last; 0 before that."""
+        return 0 if self._process is None else self._process.pid
+
     def start(self, timeout: float = 60.0) -> None:
         """Start, and return when it answers. Raises RuntimeError with the end of its log."""
         self.folder.mkdir(parents=True, exist_ok=True)

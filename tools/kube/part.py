@@ -29,6 +29,11 @@ class Part:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def pid(self) -> int:
+        """The process that was started last; 0 before that."""
+        return 0 if self._process is None else self._process.pid
+
+    @property
     def has_ended(self) -> bool:
         """Whether it was started and is there no more."""
         return self._process is not None and self._process.poll() is not None
