@@ -285,3 +285,34 @@ async def test_a_finished_job_goes_with_its_pods_when_its_time_to_live_is_over(k
         )
         await until_gone(kube, r.JOBS, namespace, "short")
         await until_gone(kube, r.PODS, namespace, "short-t-0")
+
+
+async def test_a_pod_whose_podgroup_comes_later_says_what_it_waits_for(kube, namespace):
+    async with platform(kube, "late=1x4"):
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "early", "annotations": {names.GROUP_NAME: "late"}},
+            "spec": template({}, 1, "exit 0", restartPolicy="Never")["spec"],
+        }
+        await kube.create(r.PODS, namespace, pod)
+
+        def says_so(pod: JSON) -> bool:
+            conditions = (one for one in pod["status"].get("conditions", ()) if one["status"] == "False")
+            return any(one.get("reason") == "SchedulerError" for one in conditions)
+
+        await until(kube, r.PODS, namespace, "early", says_so)
+
+        async def told() -> bool:
+            events = (await kube.list(r.EVENTS, namespace)).items
+            return any("there is no PodGroup late" in one["message"] for one in events)
+
+        await eventually(told)
+        group = {
+            "apiVersion": r.PODGROUPS.api_version,
+            "kind": "PodGroup",
+            "metadata": {"name": "late"},
+            "spec": {"minMember": 1, "queue": "default"},
+        }
+        await kube.create(r.PODGROUPS, namespace, group)
+        await until(kube, r.PODS, namespace, "early", lambda one: one["status"]["phase"] == "Succeeded")
