@@ -213,6 +213,24 @@ async def test_a_gang_is_reported_however_it_came_between_cycles_and_reports() -
             assert f"ns/waits-{number}".encode() in await world.reports()
 
 
+async def test_the_report_about_a_gang_of_one_pool_is_not_taken_back_by_another_that_starts() -> None:
+    world = World()
+    await world.start()
+    await world.queue()
+    await world.node("n1", 2)
+    async with running(world) as scheduler:
+        await world.gang(gang("train", 4))
+        await asyncio.sleep(3)
+        assert (await world.reports())[b"ns/train"] is not None
+        await world.node("n2", 2, pool="late")
+        await asyncio.sleep(3)
+        late = scheduler.pools["late"]
+        late._reporter.remember("ns", "train")  # as when it had read the report, and not the gang yet
+        await world.node("n3", 2, pool="late")
+        await asyncio.sleep(3)
+        assert (await world.reports())[b"ns/train"] is not None
+
+
 async def test_a_reason_that_quotes_a_long_selector_fits_into_a_report() -> None:
     world = World()
     await world.start()

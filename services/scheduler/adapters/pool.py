@@ -127,6 +127,7 @@ class Pool:
         back = {where: max(0, end - self._settings.results_lookback) for where, end in ends.items()}
         results = await self._log.read([topics.BIND_RESULTS], start=back)
         flying = await self._in_flight()
+        told = await self._told()
         state = await self._log.read([topics.CLUSTER_STATE])
         while not await state.caught_up():
             for delivery in await state.poll(timeout=_POLL):
@@ -137,7 +138,10 @@ class Pool:
         while not await results.caught_up():
             for delivery in await results.poll(timeout=_POLL):
                 self._feed.result(delivery)
-        await self._remember_reports()
+        for namespace, name in told:
+            gang = self.model.gangs.get((namespace, name))
+            if gang is None or gang.contract.pool == self.name:
+                self._reporter.remember(namespace, name)
         return state, results
 
     async def _in_flight(self) -> list[GangDecided]:
@@ -158,8 +162,11 @@ class Pool:
         await reader.close()
         return found
 
-    async def _remember_reports(self) -> None:
-        """Learn what an earlier scheduler reported, so that it is taken back when it is over."""
+    async def _told(self) -> list[tuple[str, str]]:
+        """Return of which gangs there are reports, so that they are taken back when they are over.
+
+        Read before the state: then a gang that the state does not have is gone, and not too new.
+        """
         reader = await self._log.read([topics.SCHEDULING_REPORTS])
         told: dict[bytes, bool] = {}
         while not await reader.caught_up():
@@ -167,11 +174,8 @@ class Pool:
                 if delivery.key is not None:
                     told[delivery.key] = delivery.value is not None
         await reader.close()
-        for key, open_report in told.items():
-            namespace, _, name = key.decode(errors="replace").partition("/")
-            gang = self.model.gangs.get((namespace, name))
-            if open_report and (gang is None or gang.contract.pool == self.name):
-                self._reporter.remember(namespace, name)
+        names = (key.decode(errors="replace").partition("/") for key, is_open in told.items() if is_open)
+        return [(namespace, name) for namespace, _, name in names]
 
     async def _follow(self, reader: Reader, apply: Callable[..., bool]) -> NoReturn:
         while True:

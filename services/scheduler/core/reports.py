@@ -76,12 +76,15 @@ class Reporter:
         return [report for report in reports if report is not None]
 
     def ended(self) -> list[Key]:
-        """Return and forget the gangs that were told of and do not wait any more."""
-        gangs, unplaced = self._model.gangs, self._model.unplaced
-        ended = [key for key in self._told if (gang := gangs.get(key)) is None or gang not in unplaced]
-        for key in ended:
+        """Return and forget the gangs that were told of and do not wait any more.
+
+        A gang of another pool is forgotten alone: what is told of it is that pool's.
+        """
+        gangs, unplaced, pool = self._model.gangs, self._model.unplaced, self._model.pool
+        over = [key for key in self._told if (gang := gangs.get(key)) is None or gang not in unplaced]
+        for key in over:
             del self._told[key]
-        return ended
+        return [key for key in over if (gang := gangs.get(key)) is None or gang.contract.pool == pool]
 
     def _report(self, gang: Gang, position: int, length: int, now: datetime) -> GangReport | None:
         if gang not in self._model.unplaced:
