@@ -144,7 +144,7 @@ async def test_deleting_a_job_takes_everything_along_and_the_scheduler_is_told(w
         await drained(w)
 
         async def nothing_left():
-            return not [key for key in await w.state() if not key.startswith("queue/")]
+            return not [key for key in await w.state() if not key.startswith(("queue/", "node/"))]
 
         await w.until(nothing_left)
         assert w.pods() == {}
