@@ -9,7 +9,7 @@ from services.controller.adapters.hands import Hands
 from services.controller.adapters.jobs import JobController
 from services.controller.adapters.views import job_key
 from services.controller.core.commands import MOST_WORDS, order_of, scaled
-from services.controller.core.lifecycle import ORDERS, Trigger
+from services.controller.core.lifecycle import Trigger
 from services.controller.core.model import JSON
 from services.controller.core.policies import Order
 from shared.api import names
@@ -131,14 +131,8 @@ class Intake:
     async def command_object(self, command: JSON) -> None:
         """Obey a Command object about a job; done again, nothing is done twice."""
         meta, target = command["metadata"], command["target"]
-        action = command.get("action") or ""
-        if action not in ORDERS:
-            self._hands.telemetry.log.warning(
-                "a command asks for an unknown action: %s", action, extra={"command": meta["name"]}
-            )
-            return
         text = command.get("message") or command.get("reason") or "by a Command object"
-        order = Order(Trigger(action), "CommandIssued", text[:MOST_WORDS], command=meta["uid"])
+        order = Order(Trigger(command["action"]), "CommandIssued", text[:MOST_WORDS], command=meta["uid"])
         await self._jobs.obey(job_key(meta["namespace"], target["name"]), order, target.get("uid") or None)
 
     async def reports(self, log: EventLog) -> None:

@@ -16,7 +16,6 @@ from services.controller.adapters.hands import Hands
 from services.controller.adapters.start import ensure_queues
 from services.controller.core.model import JSON
 from services.controller.core.queues import (
-    COMMANDS,
     QueuePlan,
     QueueTrigger,
     QueueView,
@@ -96,11 +95,11 @@ class QueueController:
 
     def command_object(self, command: JSON) -> None:
         """Have a Command object about a queue obeyed; it was deleted, and comes once."""
-        action, target = command.get("action"), command.get("target") or {}
+        target = command["target"]
         queue = self._hands.views.get(r.QUEUES, "", target.get("name") or "")
         is_meant = queue is not None and target.get("uid") in (None, "", queue["metadata"]["uid"])
-        if action in COMMANDS and is_meant:
-            self._orders.setdefault(target["name"], []).append(QueueTrigger(action))
+        if is_meant:
+            self._orders.setdefault(target["name"], []).append(QueueTrigger(command["action"]))
             self._queue.add(target["name"])
 
     async def command(self, message: Message) -> None:

@@ -451,7 +451,7 @@ async def test_a_used_up_quota_ends_no_job(world, limit):
         assert w.phase() == "Running"
 
 
-async def test_a_command_object_with_an_unknown_action_is_taken_away_and_does_nothing(world):
+async def test_a_command_object_with_an_unknown_action_is_taken_away_and_the_job_says_so(world):
     async with world() as w:
         await running(w)
         target = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "train"}
@@ -461,6 +461,8 @@ async def test_a_command_object_with_an_unknown_action_is_taken_away_and_does_no
         await w.until(lambda: w.cluster.all(r.COMMANDS) == [])
         await asyncio.sleep(2)
         assert w.phase() == "Running"
+        told = {e["message"].partition(":")[0] for e in w.cluster.all(r.EVENTS) if e["type"] == "Warning"}
+        assert told == {'there is no action "pods ended', 'there is no action "Explode"'}
 
 
 async def test_a_command_object_about_some_pods_that_names_none_says_so(world):

@@ -195,7 +195,9 @@ async def test_a_command_object_is_deleted_first_and_obeyed_though_the_api_serve
 
 
 @looptime
-async def test_a_command_object_for_another_queue_of_that_name_or_of_no_meaning_does_nothing(world):
+async def test_a_command_object_for_another_queue_of_that_name_does_nothing_and_one_of_no_meaning_is_told(
+    world,
+):
     async with world() as w:
         w.cluster.put(r.QUEUES, queue("team"))
         await w.until(lambda: states(w).get("team") == "Open")
@@ -204,6 +206,9 @@ async def test_a_command_object_for_another_queue_of_that_name_or_of_no_meaning_
         await w.until(lambda: not w.cluster.all(r.COMMANDS))
         await asyncio.sleep(1)
         assert states(w)["team"] == "Open"
+        [event] = w.cluster.all(r.EVENTS)
+        assert event["involvedObject"]["name"] == "team"
+        assert event["message"] == 'there is no action "Dance": known are CloseQueue, OpenQueue'
 
 
 @looptime
