@@ -27,7 +27,7 @@ from shared.events.contracts import Contract
 from shared.events.dead_letters import bury
 from shared.events.envelope import Envelope
 from shared.events.offsets import OffsetTracker
-from shared.keyed import RETRIED
+from shared.keyed import RETRIED, retry_level
 from shared.log.port import Consumer, Delivery, EventLog, TopicPartition
 from shared.telemetry.telemetry import Telemetry
 
@@ -36,7 +36,6 @@ _LAST_RETRY: Final = 10.0
 _DRAIN_SECONDS: Final = 10.0
 _COMMIT_PAUSE: Final = 0.05
 _REVOKE_PAUSE: Final = 0.02
-_TELL_AFTER_TRIES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +181,8 @@ class Consuming:
             except RETRIED as error:
                 tries += 1
                 self._metrics.retries.labels(item.delivery.topic, type(error).__name__).inc()
-                if tries == _TELL_AFTER_TRIES:
-                    self._telemetry.log.warning("%s is tried again: %s", _describe(item.delivery), error)
+                level = retry_level(error, tries)
+                self._telemetry.log.log(level, "%s is tried again: %s", _describe(item.delivery), error)
                 await self._clock.sleep(self._back_off(tries))
             else:
                 return "handled"

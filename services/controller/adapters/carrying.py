@@ -27,7 +27,7 @@ from services.controller.core.status import merge_patch, write_status
 from shared.api import names
 from shared.api import resources as r
 from shared.api.batch import JobReason
-from shared.errors import Refused, TooLarge
+from shared.errors import AlreadyExists, Refused, TooLarge
 from shared.events.contracts import Gang
 from shared.kube.port import JSON
 from shared.telemetry.spans import hashed_id
@@ -124,6 +124,8 @@ class Carrier:
         if todo.make_group is not None:
             try:
                 await api.create(r.PODGROUPS, namespace, todo.make_group)
+            except AlreadyExists:  # made before, and the answer was lost
+                await api.read(r.PODGROUPS, namespace, todo.make_group["metadata"]["name"])
             except Refused as error:
                 text = f"Failed to create PodGroup, err: {error}"
                 self._note(world.wanted, memory, Note(JobReason.POD_GROUP_ERROR, text, warning=True))
