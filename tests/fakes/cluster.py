@@ -201,10 +201,13 @@ class FakeCluster:
                 self.set_status(r.PODS, pod, status)
 
     def stop_pods(self) -> None:
-        """Pods that are being deleted are gone."""
+        """Pods that are being deleted end, as their status says, and are gone."""
         for pod in list(self._of(r.PODS).values()):
             if pod["metadata"].get("deletionTimestamp"):
                 meta = pod["metadata"]
+                state = {"terminated": {"exitCode": 143, "finishedAt": self._stamp()}}
+                ended = [{"name": "c", "state": state, "restartCount": 0}]
+                self.set_status(r.PODS, pod, {**pod["status"], "phase": "Failed", "containerStatuses": ended})
                 self.remove(r.PODS, meta["namespace"], meta["name"], graceful=False)
 
     def bound(self) -> list[JSON]:

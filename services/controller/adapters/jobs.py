@@ -104,7 +104,7 @@ class JobController:
         memory = self._hands.memories.of(key, uid)
         if pod.uid in memory.ours:
             memory.ours.discard(pod.uid)
-        elif not pod.finished:
+        elif pod.evicted:
             memory.lost[pod.uid] = pod
             if entry.wanted is not None and entry.wanted.has_policies:
                 self._hands.observer.hold(key.partition("/")[0], pod.name)

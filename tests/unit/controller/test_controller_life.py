@@ -108,6 +108,22 @@ async def test_a_timeout_is_counted_from_the_pods_end_also_over_a_restart_of_the
         assert seconds_between(end["finishedAt"], entered(w, "Restarting")) == 100
 
 
+@pytest.mark.parametrize(("by_itself", "retries"), [(False, 1), (True, 0)])
+async def test_a_pod_that_ends_because_it_was_deleted_is_evicted_and_one_that_had_ended_before_is_not(
+    world, by_itself, retries
+):
+    async with world() as w:
+        await running(w, with_policies({"event": "PodEvicted", "action": "RestartTask"}))
+        if by_itself:
+            w.cluster.end_pods("train-worker-0", code=1)
+            await asyncio.sleep(5)
+        w.cluster.remove(r.PODS, "default", "train-worker-0")
+        await asyncio.sleep(5)
+        w.cluster.stop_pods()
+        await asyncio.sleep(5)
+        assert w.job()["status"].get("retryCount", 0) == retries
+
+
 async def test_an_eviction_that_waits_is_remembered_and_void_when_the_pod_runs_again(world):
     async with world() as w:
         await running(w, with_policies({"event": "PodEvicted", "action": "RestartJob", "timeout": "30s"}))
