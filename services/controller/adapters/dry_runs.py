@@ -15,7 +15,7 @@ from services.controller.core.model import JSON, Priorities, Task, Wanted
 from services.controller.core.plans import World
 from shared.api import resources as r
 from shared.clock import Clock
-from shared.errors import Refused, Unavailable
+from shared.errors import Conflict, NotFound, Refused, Unavailable
 from shared.keyed import KeyedLocks
 
 _LIMIT: Final = 4096
@@ -23,8 +23,9 @@ _LIMIT: Final = 4096
 _FIRST_PAUSE: Final = 1.0
 _LAST_PAUSE: Final = 30.0
 """Seconds between two tries of a template that was refused."""
-_UNREACHABLE: Final = "failed calling webhook"
-"""How the API server says that it could not ask a webhook; with a 500, like its own failures."""
+_WEBHOOK: Final = "webhook"
+"""In what the API server says of a webhook that it could not ask, or that denied; with any code, also those
+of its own failures."""
 _NUMBERS: Final = re.compile(r"\d+")
 
 
@@ -81,7 +82,11 @@ class DryRuns:
         if known is None or known.said + _LAST_PAUSE > self._clock.monotonic():
             return
         said = known.admitted and known.admitted.shape_now(priorities)
-        if said is not None and said != self._shapes.of(pod, priorities):
+        try:
+            shape = self._shapes.of(pod, priorities)
+        except ValueError:  # it is no fact then, either
+            return
+        if said is not None and said != shape:
             del self._known[key]
 
     async def _ask_one(self, world: World, task: Task) -> Answer:
@@ -100,12 +105,11 @@ class DryRuns:
         try:
             pod = await self._api.dry_run(r.PODS, world.wanted.namespace, body)
             admitted = read_admitted(pod, world.priorities)
-        except Unavailable as error:
-            if _UNREACHABLE not in str(error):
-                raise
-            return self._refused(_about_template(error, body["metadata"]["name"]), before)
-        except (Refused, ValueError) as error:
-            return self._refused(_about_template(error, body["metadata"]["name"]), before)
+        except (Conflict, NotFound, Refused, Unavailable, ValueError) as error:
+            text = _about_template(error, body["metadata"]["name"])
+            if isinstance(error, Refused | ValueError) or _WEBHOOK in text:
+                return self._refused(text, before)
+            raise
         now = self._clock.monotonic()
         return Answer(admitted, "", now + self._age, now)
 

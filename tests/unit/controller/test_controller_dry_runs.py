@@ -11,7 +11,7 @@ from services.controller.core.dryrun import Admitted, read_shapes, template_dige
 from services.controller.core.model import Priorities, read_job
 from shared.api import names
 from shared.api import resources as r
-from shared.errors import Refused, Unavailable
+from shared.errors import Conflict, Refused, Unavailable
 from shared.events import topics
 from shared.events.contracts import JobAction, Shape
 from tests.unit.controller.conftest import job
@@ -224,6 +224,7 @@ class TestRefused:
                 "POST /api/v1/namespaces/default/pods: Internal error occurred: failed calling webhook"
                 ' "x.example.org": context deadline exceeded: maximum cpu usage'
             ),
+            Conflict('admission webhook "x.example.org" denied the request: maximum cpu usage'),
         ],
     )
     async def test_a_job_waits_with_the_reason_and_takes_no_place_until_it_is_let(self, world, error):
