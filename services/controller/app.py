@@ -39,6 +39,7 @@ from shared.events import topics
 from shared.events.consuming import Consuming, Handler, Message
 from shared.events.contracts import CommandJob, CommandQueue, Contract, GangDecided, JobAdmitted
 from shared.keyed import KeyedLocks
+from shared.kube.events import EventRecorder
 from shared.kube.port import JSON, Cluster, Resource
 from shared.liveness import watch
 from shared.log.port import EventLog
@@ -83,6 +84,7 @@ class Controller:
             await self._recover()
             group.create_task(self.hands.observer.run())
             group.create_task(self.hands.recorder.run())
+            group.create_task(self.hands.placements.run())
             group.create_task(self.commands.run())
             group.create_task(self.jobs.run())
             group.create_task(self.groups.run())
@@ -181,6 +183,7 @@ def build(
         ),
         publisher=Publisher(log, clock),
         recorder=recorder,
+        placements=EventRecorder(partial(api.create, r.EVENTS), clock, "pumice-scheduler"),
         trail=Trail(telemetry),
         telemetry=telemetry,
         memories=Memories(),

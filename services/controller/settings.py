@@ -76,6 +76,12 @@ class ControllerSettings(CommonSettings):
         " asked by a dry run, once for all jobs of a template. Gangs that wait are asked about again after"
         " it.",
     )
+    scheduled_events: bool = Field(
+        default=False,
+        description="Whether each pod gets an event Scheduled with its node, as other schedulers write it and"
+        " kubectl describe shows it. A write more for each pod, off everybody's path; of more than a thousand"
+        " that wait, the oldest are left out.",
+    )
     expose_url: str = Field(
         "",
         description="Pattern of the URLs of exposed ports, with {namespace}, {job} and {name}: a host for"

@@ -135,7 +135,17 @@ class Applier:
         await self._hands.observer.flush()
         await self._hands.publisher.applied(applied, message.envelope.traceparent)
         self._conclude(decision.decision)
+        if self._hands.settings.scheduled_events:
+            self._tell_places(decision.gang.namespace, result)
         return applied
+
+    def _tell_places(self, namespace: str, result: Conclusion) -> None:
+        """Have an event on each pod say where it was put, as other schedulers do."""
+        for pod in result.bound:
+            raw = self._hands.views.get(r.PODS, namespace, pod.pod)
+            if raw is not None:
+                text = f"Successfully assigned {namespace}/{pod.pod} to {pod.node}"
+                self._hands.placements.record(raw, "Scheduled", text)
 
     def _key(self, decision: GangDecided) -> str:
         """Return the key of the job that the decision's gang belongs to."""

@@ -17,6 +17,7 @@ from services.controller.adapters.views import Views
 from services.controller.settings import ControllerSettings
 from shared.clock import Clock
 from shared.keyed import RETRIED, KeyedLocks
+from shared.kube.events import EventRecorder
 from shared.telemetry.telemetry import Telemetry
 
 T = TypeVar("T")
@@ -33,6 +34,8 @@ class Hands:
     observer: Observer
     publisher: Publisher
     recorder: Recorder
+    placements: EventRecorder
+    """Events on pods, apart from the others, which they would crowd out."""
     trail: Trail
     telemetry: Telemetry
     memories: Memories

@@ -80,3 +80,18 @@ async def test_above_the_minimum_one_refused_pod_leaves_the_others(world, verb):
         assert [name for name, node in w.places().items() if node is None] in ([], ["train-worker-2"])
         allow(w)
         await w.until(lambda: len(w.pods()) == 4)
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+async def test_an_event_on_each_pod_says_where_it_was_put_if_that_is_wanted(world, wanted):
+    async with world(scheduled_events=wanted) as w:
+        await w.admit(job())
+        await w.run_gang()
+        await asyncio.sleep(5)
+        told = {
+            one["involvedObject"]["name"]: one["message"]
+            for one in w.cluster.all(r.EVENTS)
+            if one["reason"] == "Scheduled"
+        }
+        places = w.places() if wanted else {}
+        assert told == {pod: f"Successfully assigned default/{pod} to {node}" for pod, node in places.items()}
