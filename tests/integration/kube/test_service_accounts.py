@@ -54,6 +54,8 @@ class Noting:
         found = getattr(self._cluster, name)
         if name == "watch":
             return self._watching(found)
+        if not callable(found):
+            return found
 
         async def call(*arguments: Any, **options: Any) -> Any:
             try:
