@@ -33,6 +33,7 @@ from shared.errors import AlreadyExists, Refused, Unavailable
 from shared.kube.client import connect
 from shared.kube.port import Cluster, Resource
 from tests.fixtures.kube import install_crds, start_control_plane, until
+from tests.fixtures.kube_platform import kube_platform
 from tests.fixtures.webhooks import NAMESPACE, install, is_trusted, webhooks
 from tests.unit.admission.worlds import VALID, spoiled
 from tools.kube import ControlPlane
@@ -168,6 +169,33 @@ async def test_every_kind_is_asked_about_and_pods_only_when_they_are_ours(cluste
 
         assert (asked("/pods/validate"), asked("/pods/mutate")) == (1, 1)
         assert asked("/queues/validate") == 2, "one create, one change of an annotation that a rule reads"
+
+
+async def test_a_job_is_placed_where_the_resource_group_of_its_pods_says(cluster):
+    """The group is not in the template: what the webhook adds counts before there is a pod."""
+    trains = {"key": "only", "operator": "Equal", "value": "train", "effect": "NoSchedule"}
+    group = {"resourceGroup": "train", "labels": {"group": "train"}, "tolerations": [trains]}
+    template = {
+        "metadata": {"annotations": {"volcano.sh/resource-group": "train"}},
+        "spec": pod("x")["spec"] | {"schedulerName": "volcano", "restartPolicy": "Never"},
+    }
+    tasks = [{"name": "t", "replicas": 2, "template": template}]
+    async with webhooks(cluster, resource_groups=[group]) as running:
+        await install(cluster, running.url)
+        await is_trusted(cluster)
+        nodes = ("any=1x0", "train=1x0,label:group=train,taint:only=train:NoSchedule")
+        async with kube_platform(cluster, *nodes):
+            await cluster.create(JOBS, "team", obj(JOBS, "grouped", {"queue": "leaf", "tasks": tasks}))
+            for index in range(2):
+                name = f"grouped-t-{index}"
+                made = await until(
+                    cluster, PODS, "team", name, lambda one: one["status"]["phase"] == "Running"
+                )
+                assert (made["spec"]["nodeName"], made["spec"]["nodeSelector"]) == (
+                    "train-0",
+                    group["labels"],
+                )
+            await cluster.delete(JOBS, "team", "grouped")
 
 
 async def test_a_dead_webhook_stops_no_pod_that_is_not_ours_and_nobody_who_cleans_up(cluster):
