@@ -40,7 +40,7 @@ class KafkaReader:
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             isolation_level="read_committed",
-            fetch_max_wait_ms=int(link.settings.fetch_wait * 1000),
+            fetch_max_wait_ms=int(link.settings.reader_fetch_wait * 1000),
             max_partition_fetch_bytes=4 << 20,
         )
 

@@ -32,7 +32,10 @@ class KafkaSettings:
     retry_interval: float = 0.2
     """Pause between attempts to reach an absent broker."""
     fetch_wait: float = 0.1
-    """How long the broker holds an empty fetch; a resumed partition waits up to that long."""
+    """How long the broker holds a consumer's empty fetch; a resumed partition waits up to that long."""
+    reader_fetch_wait: float = 0.5
+    """The same for a reader: none of its partitions is ever resumed, so nothing waits for the end of a fetch,
+    and most fetches of an idle platform are those of readers."""
     batch_bytes: int = 131_072
     """A partition's batch. It fills while the last one is on its way; nothing lingers."""
     record_bytes: int = 1_000_000
