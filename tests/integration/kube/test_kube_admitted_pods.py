@@ -12,7 +12,7 @@ from shared.kube.client import HttpCluster
 from shared.kube.port import JSON, Resource
 from tests.fixtures.kube import until
 from tests.fixtures.kube_platform import kube_platform
-from tests.integration.kube.test_kube_plain_pods import running
+from tests.integration.kube.test_kube_plain_pods import eventually, running
 
 LIMITS = Resource("", "v1", "limitranges", "LimitRange")
 RUNTIMES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
@@ -89,8 +89,12 @@ async def test_a_job_whose_pods_would_be_refused_waits_with_the_reason_until_the
         assert waiting["status"]["state"]["phase"] == "Pending"
         await until(kube, r.JOBS, namespace, "nobody", says('serviceaccount "robot" not found'))
         assert (await kube.list(r.PODGROUPS, namespace)).items == []
-        told = (await kube.list(r.EVENTS, namespace, fields="reason=FailedCreate")).items
-        assert {one["involvedObject"]["name"] for one in told} == {"big", "nobody"}
+
+        async def told() -> bool:
+            found = (await kube.list(r.EVENTS, namespace, fields="reason=FailedCreate")).items
+            return {one["involvedObject"]["name"] for one in found} == {"big", "nobody"}
+
+        await eventually(told)
         await kube.delete(LIMITS, namespace, "most")
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}}
         await kube.create(r.SERVICEACCOUNTS, namespace, account)
