@@ -12,7 +12,7 @@ from services.scheduler.app import build as build_scheduler
 from services.scheduler.settings import SchedulerSettings
 from shared.api import names
 from shared.api import resources as r
-from shared.errors import Refused
+from shared.errors import Conflict, Refused, Unavailable
 from shared.events import topics
 from shared.log.core.state import record_size, too_large
 from shared.telemetry.telemetry import Telemetry
@@ -426,6 +426,36 @@ async def test_killed_at_any_write_the_gang_starts_whole_and_no_pod_is_taken_awa
             )
         )
         assert len(w.cluster.all(r.PODGROUPS)) == 1
+        assert not any(line.startswith("delete pods") for line in w.cluster.log)
+
+
+@pytest.mark.parametrize(("when", "error"), [("before", Conflict), ("after", Unavailable)])
+async def test_a_gang_starts_whole_though_each_first_write_conflicts_or_its_answer_is_lost(
+    plain, when, error
+):
+    async with plain(started=False) as w:
+        seen = set()
+
+        async def hook(verb, resource, name):
+            key = (verb, resource.plural, name)
+            if key not in seen:
+                seen.add(key)
+                raise error(f"{verb} {resource.plural} {name}")
+
+        setattr(w.cluster, when, hook)
+        await w.one.start()
+        w.node("n1")
+        owner = w.replica_set(**{names.GROUP_MIN_MEMBER: "3"})
+        pods = [f"web-{index}" for index in range(3)]
+        for pod in pods:
+            w.put(plain_pod(pod, owner=owner))
+        name = f"podgroup-{owner['metadata']['uid']}"
+        await w.one.until(lambda: all(w.nodes_of(*pods)) and w.status(name).get("running") == 3)
+        await w.one.until(
+            lambda: all(
+                names.GROUP_NAME in w.cluster.one(r.PODS, pod)["metadata"]["annotations"] for pod in pods
+            )
+        )
         assert not any(line.startswith("delete pods") for line in w.cluster.log)
 
 
