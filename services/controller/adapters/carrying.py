@@ -91,8 +91,11 @@ class Carrier:
                 self._look_again(key, left)
                 return world, None
         verdict = await self._dry_runs.ask(world)
-        memory.asked = (basis, verdict.due)
-        self._look_again(key, verdict.due - now)
+        due = verdict.due
+        if verdict.refused and world.group is not None:  # it waits anyway, and so may thousands beside it
+            due = max(due, now + self._hands.settings.dry_run_seconds)
+        memory.asked = (basis, due)
+        self._look_again(key, due - now)
         if not verdict.refused:
             return world, verdict.shapes
         if world.group is None:
