@@ -154,7 +154,7 @@ class FakeCluster:
         if resource is r.PODS and graceful and runs:
             if not obj["metadata"].get("deletionTimestamp"):
                 new = copy.deepcopy(obj)
-                new["metadata"]["deletionTimestamp"] = self._stamp()
+                new["metadata"] |= {"deletionTimestamp": self._stamp(), "deletionGracePeriodSeconds": 30}
                 self._save(resource, key, new, "MODIFIED")
             return
         self._save(resource, key, copy.deepcopy(obj), "DELETED")
@@ -207,6 +207,7 @@ class FakeCluster:
                 meta = pod["metadata"]
                 state = {"terminated": {"exitCode": 143, "finishedAt": self._stamp()}}
                 ended = [{"name": "c", "state": state, "restartCount": 0}]
+                meta["deletionGracePeriodSeconds"] = 0
                 self.set_status(r.PODS, pod, {**pod["status"], "phase": "Failed", "containerStatuses": ended})
                 self.remove(r.PODS, meta["namespace"], meta["name"], graceful=False)
 

@@ -69,6 +69,8 @@ class JobController:
                 key = job_key(obj["metadata"]["namespace"], owner[0])
                 if resource is r.PODS and new is None:
                     self._pod_gone(key, owner[1], read_pod(obj))
+                elif resource is r.PODS and obj["metadata"].get("deletionTimestamp"):
+                    self._pod_leaves(key, owner[1], read_pod(obj))
                 self.touch(key)
         elif resource in (r.QUEUES, r.PRIORITYCLASSES):
             for key in self._blocked:
@@ -97,14 +99,22 @@ class JobController:
             if meta is not None:
                 self._pod_gone(job_key(meta["namespace"], meta["name"]), meta["uid"], as_view(pod))
 
+    def _pod_leaves(self, key: str, uid: str, pod: PodView) -> None:
+        """Note a pod that does not go by itself: how it ends is said before it is gone."""
+        entry = self._hands.views.job(key)
+        if pod.taken and entry is not None and entry.uid == uid:
+            self._hands.memories.of(key, uid).taken.add(pod.uid)
+
     def _pod_gone(self, key: str, uid: str, pod: PodView) -> None:
         entry = self._hands.views.job(key)
         if entry is None or entry.uid != uid:
             return
         memory = self._hands.memories.of(key, uid)
+        taken = pod.taken or pod.uid in memory.taken
+        memory.taken.discard(pod.uid)
         if pod.uid in memory.ours:
             memory.ours.discard(pod.uid)
-        elif pod.evicted:
+        elif taken or not pod.finished:
             memory.lost[pod.uid] = pod
             if entry.wanted is not None and entry.wanted.has_policies:
                 self._hands.observer.hold(key.partition("/")[0], pod.name)

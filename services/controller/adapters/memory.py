@@ -47,6 +47,8 @@ class Memory:
     """Pods that somebody else took away, by UID; until a plan that knows of them is carried out."""
     ours: set[str] = field(default_factory=set[str])
     """UIDs of pods that we deleted: no evictions."""
+    taken: set[str] = field(default_factory=set[str])
+    """UIDs of pods that had not ended when their deletion was asked for."""
     told: set[str] = field(default_factory=set[str])
     """Ids of phase changes that were published."""
     noted: set[str] = field(default_factory=set[str])

@@ -51,7 +51,7 @@ def of_lost(wanted: Wanted, lost: Sequence[PodView], generation: int) -> Iterato
         return
     members = wanted.members()
     for pod in lost:
-        if pod.generation == generation and pod.evicted and not pod.out_of_sync and pod.name in members:
+        if pod.generation == generation and not pod.out_of_sync and pod.name in members:
             yield _happened(JobEvent.POD_EVICTED, pod, "")
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from shared.api import names
-from shared.api.meta import controller_of, format_time, parse_time
+from shared.api.meta import controller_of, parse_time
 
 JSON = dict[str, Any]
 
@@ -41,17 +41,12 @@ class PodView:
     restarted: str = ""
     """When a container ended last that was restarted."""
     taken: bool = False
-    """Whether it had not ended yet when somebody asked for its deletion; kubelet says how it ended then."""
+    """Whether it is being deleted and had not ended when that was asked for."""
 
     @property
     def finished(self) -> bool:
         """Whether it has ended, by itself or because it was taken away."""
         return self.phase in ("Succeeded", "Failed")
-
-    @property
-    def evicted(self) -> bool:
-        """Of a pod that is gone: whether it did not go by itself."""
-        return self.taken or not self.finished
 
     @property
     def holds_room(self) -> bool:
@@ -68,7 +63,7 @@ def read_pod(raw: JSON) -> PodView:
     terminated = ((containers[0].get("state") or {}).get("terminated") or {}) if containers else {}
     started = status.get("startTime")
     phase: str = status.get("phase") or "Pending"
-    ended = _ended(status, terminated) if phase in ("Succeeded", "Failed") else ""
+    ended = phase in ("Succeeded", "Failed")
     restarts = sum(container.get("restartCount") or 0 for container in (*init, *containers))
     return PodView(
         name=meta["name"],
@@ -86,9 +81,9 @@ def read_pod(raw: JSON) -> PodView:
         retry=number(annotations.get(names.JOB_RETRY_COUNT)),
         ready=phase == "Running" and all(one.get("ready", True) for one in containers),
         created=meta.get("creationTimestamp") or "",
-        ended=ended,
+        ended=_ended(status, terminated) if ended else "",
         restarted=_restarted((*init, *containers)) if restarts else "",
-        taken=bool(meta.get("deletionTimestamp")) and (not ended or ended >= _asked(meta)),
+        taken=bool(meta.get("deletionTimestamp")) and (not ended or _has_grace(meta)),
     )
 
 
@@ -99,10 +94,9 @@ def _ended(status: JSON, terminated: JSON) -> str:
     return finished or max(changes, default="")
 
 
-def _asked(meta: JSON) -> str:
-    """Return when the deletion of an object was asked for: its time is that of the end of its grace."""
-    end = parse_time(meta["deletionTimestamp"])
-    return format_time(end - timedelta(seconds=meta.get("deletionGracePeriodSeconds") or 0))
+def _has_grace(meta: JSON) -> bool:
+    """Whether a pod being deleted was given time to end: the API server gives none to one that has ended."""
+    return bool(meta.get("deletionGracePeriodSeconds"))
 
 
 def _restarted(containers: Sequence[JSON]) -> str:
