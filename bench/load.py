@@ -17,8 +17,8 @@ from shared.kube.port import JSON, Cluster
 GPU: Final = "nvidia.com/gpu"
 IN_FLIGHT: Final = 50
 """Requests of the submitting client at once; an API server is busy at about so many."""
-PATIENCE: Final = 600.0
-"""Seconds after which what is waited for will not come."""
+PATIENCE: Final = 180.0
+"""Seconds without any change after which what is waited for will not come."""
 
 
 def pod_spec(gpus: int, seconds: float | None) -> JSON:
@@ -86,15 +86,15 @@ class PodWatch:
         return len(self._informer.store)
 
     async def wait(self, condition: Callable[[], bool], what: str) -> None:
-        """Return when ``condition`` holds; it is looked at after each change."""
-        try:
-            async with asyncio.timeout(PATIENCE):
-                while not condition():
-                    self._changed.clear()
+        """Return when ``condition`` holds; it is looked at after each change. Raises Unavailable."""
+        while not condition():
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(PATIENCE):
                     await self._changed.wait()
-        except TimeoutError:
-            counts = f"{self.bound} bound, {self.started} started, {self.existing} there"
-            raise Unavailable(f"{what} did not come within {PATIENCE:g} s ({counts})") from None
+            except TimeoutError:
+                counts = f"{self.bound} bound, {self.started} started, {self.existing} there"
+                raise Unavailable(f"{what} does not come: no change in {PATIENCE:g} s ({counts})") from None
 
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[PodWatch]:
