@@ -244,7 +244,8 @@ async def test_gangs_run_through(world: World, caplog, fault: Callable[[], Fault
     assert world.proxy.faults.total() > GANGS
     assert {job.pods.succeeded for job in jobs if job.pods} == {MEMBERS}
     await world.until_ready()
-    assert alarms(caplog) == []
+    # Three conflicts in a row about one job are worth a line.
+    assert [text for text in alarms(caplog) if CONFLICT.reason not in text] == []
 
 
 async def test_watches_cut_in_the_middle_of_a_line_lose_nothing(world: World, caplog):
