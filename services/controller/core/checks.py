@@ -45,18 +45,25 @@ def _problem(
     duplicates = len({task.name for task in wanted.tasks}) < len(wanted.tasks)
     if duplicates:
         return "spec.tasks: two tasks have the same name"
-    if wanted.replicas > MOST_PODS:
-        return f"spec.tasks: {wanted.replicas} pods in all; a job has at most {MOST_PODS}"
-    if wanted.min_available > wanted.replicas:
-        return (
-            f"spec.minAvailable: {wanted.min_available} is more than the {wanted.replicas} pods of all tasks"
-        )
     return (
-        _queue_problem(wanted, queues.get(("", wanted.queue)))
+        _size_problem(wanted)
+        or _queue_problem(wanted, queues.get(("", wanted.queue)))
         or dependency_problem(wanted)
         or _policy_problem(wanted)
         or _template_problem(wanted)
         or _priority_problem(wanted, priorities)
+    )
+
+
+def _size_problem(wanted: Wanted) -> str | None:
+    """Return why the job has too many pods, or no number of them is its minimum."""
+    minimum, pods = wanted.min_available, wanted.replicas
+    if pods > MOST_PODS:
+        return f"spec.tasks: more than {MOST_PODS} pods in all; a job has at most so many"
+    if minimum < 0:
+        return f"spec.minAvailable: {minimum} is below 0"
+    return (
+        f"spec.minAvailable: {minimum} is more than the {pods} pods of all tasks" if minimum > pods else None
     )
 
 

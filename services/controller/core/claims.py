@@ -97,7 +97,7 @@ def mount_claims(job: Wanted, spec: JSON) -> None:
             source = {"name": mounted[claim], "persistentVolumeClaim": {"claimName": claim}}
             spec["volumes"] = [*(spec.get("volumes") or []), source]
         for container in spec.get("containers") or ():
-            mount = {"name": mounted[claim], "mountPath": volume["mountPath"]}
+            mount = {"name": mounted[claim], "mountPath": volume.get("mountPath") or ""}
             container["volumeMounts"] = [*(container.get("volumeMounts") or []), mount]
 
 

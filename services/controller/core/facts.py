@@ -130,7 +130,7 @@ def job_state(wanted: Wanted, status: Status, requests: Mapping[str, int]) -> Jo
         phase=phase,
         reason=status.reason,
         message=status.message,
-        min_available=wanted.min_available,
+        min_available=max(0, wanted.min_available),
         replicas=wanted.replicas,
         requests=dict(requests),
         retry_count=status.retries,

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from services.controller.core.podview import number
 from shared.api import names
-from shared.api.batch import Job, LifecyclePolicy, TaskSpec
+from shared.api.batch import MOST_PODS, Job, LifecyclePolicy, TaskSpec
 from shared.api.meta import parse_time
 from shared.api.scheduling import PodGroupPhase
 
@@ -127,7 +127,7 @@ def read_job(raw: JSON) -> Wanted:
     """Read a Job. Raises pydantic's ValidationError when its types are wrong."""
     job = Job.model_validate(raw)
     meta, spec = job.metadata, job.spec
-    tasks = tuple(_task(index, task, spec.priority_class_name) for index, task in enumerate(spec.tasks))
+    tasks = _tasks(spec.tasks, spec.priority_class_name)
     policies = [*spec.policies, *(policy for task in tasks for policy in task.spec.policies)]
     return Wanted(
         namespace=meta.namespace,
@@ -166,7 +166,17 @@ def precise(created: str | None, claimed: str | None) -> datetime:
     return min(max(moment, second), second + _SECOND)
 
 
-def _task(index: int, spec: TaskSpec, priority_class: str) -> Task:
+def _tasks(specs: Sequence[TaskSpec], priority_class: str) -> tuple[Task, ...]:
+    """Read the tasks: up to one pod more than a job may have, so that no number of them is too large."""
+    tasks: list[Task] = []
+    left = MOST_PODS + 1
+    for index, spec in enumerate(specs):
+        tasks.append(_task(index, spec, min(spec.replicas, left), priority_class))
+        left -= max(0, tasks[-1].replicas)
+    return tuple(tasks)
+
+
+def _task(index: int, spec: TaskSpec, replicas: int, priority_class: str) -> Task:
     """Read a task; its pods have the job's priority class unless their template names one, as in Volcano."""
     if priority_class and not spec.template.spec.priority_class_name:
         pod = spec.template.spec.model_copy(update={"priority_class_name": priority_class})
@@ -177,8 +187,8 @@ def _task(index: int, spec: TaskSpec, priority_class: str) -> Task:
     elif partitions and partitions.min_partitions:
         minimum = partitions.min_partitions * partitions.partition_size
     else:
-        minimum = spec.replicas
-    return Task(spec.name or names.default_task_name(index), spec.replicas, minimum, spec)
+        minimum = replicas
+    return Task(spec.name or names.default_task_name(index), replicas, minimum, spec)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from shared.errors import NotFound, Refused
 from shared.events import topics
 from shared.events.contracts import GangReport, JobAction, Reason
 from tests.unit.controller.conftest import EPOCH, job
+from tests.unit.controller.worlds import task
 
 pytestmark = pytest.mark.looptime
 
@@ -170,6 +171,9 @@ async def test_a_job_whose_queue_is_missing_waits_and_says_so_until_there_is_one
     ("spec", "text"),
     [
         ({"minAvailable": 9}, "9 is more than the 4 pods"),
+        ({"minAvailable": -1}, "-1 is below 0"),
+        ({"tasks": [task("w", 2**31 - 1)]}, "more than 10000 pods in all"),
+        ({"tasks": [task(f"w{n}", 9000) for n in range(100)]}, "more than 10000 pods in all"),
         ({"queue": "root"}, "root holds other queues"),
         ({"tasks": []}, "at least one task"),
         ({"schedulerName": "other"}, "other is not served here, but volcano"),
