@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
 
-from services.controller.app import build as build_controller
-from services.controller.settings import ControllerSettings
-from services.scheduler.app import build as build_scheduler
-from services.scheduler.settings import SchedulerSettings
 from shared.api import names
 from shared.api import resources as r
-from shared.clock import SystemClock
-from shared.events import topics
 from shared.kube.client import HttpCluster
 from shared.kube.port import JSON, Resource
-from shared.log.memory import MemoryLog
-from shared.process import new_id
-from shared.telemetry.telemetry import Telemetry
-from tests.fixtures.kube import install_crds, kubelets_of, until, until_gone
+from tests.fixtures.kube import kubelets_of, until, until_gone
+from tests.fixtures.kube_platform import KubePlatform, kube_platform
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 STATEFULSETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
@@ -31,38 +23,9 @@ BATCH_JOBS = Resource("batch", "v1", "jobs", "Job")
 GPU = "nvidia.com/gpu"
 
 
-@asynccontextmanager
-async def platform(kube: HttpCluster, nodes: str) -> AsyncIterator[None]:
-    """Controller and scheduler on a log in memory, and simulated nodes."""
-    await install_crds(kube)
-    clock = SystemClock()
-    log = MemoryLog(clock)
-    await log.start()
-    await log.create_topics(topics.SPECS)
-    controller = build_controller(
-        ControllerSettings(empty_group_seconds=1),
-        clock=clock,
-        log=log,
-        cluster=kube,
-        ids=new_id,
-        telemetry=Telemetry("controller"),
-    )
-    scheduler = build_scheduler(
-        SchedulerSettings(), clock=clock, log=log, ids=new_id, telemetry=Telemetry("scheduler")
-    )
-    async with AsyncExitStack() as stack:
-        stack.push_async_callback(log.close)
-        await stack.enter_async_context(kubelets_of(kube, nodes))
-        tasks = [asyncio.create_task(controller.run()), asyncio.create_task(scheduler.run())]
-        try:
-            yield
-            for task in tasks:
-                if task.done():
-                    task.result()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+def platform(kube: HttpCluster, nodes: str) -> AbstractAsyncContextManager[KubePlatform]:
+    """Controller and scheduler, and simulated nodes."""
+    return kube_platform(kube, nodes, empty_group_seconds=1)
 
 
 def template(labels: dict[str, str], gpus: int, script: str = "sleep 1000", **spec: object) -> JSON:
