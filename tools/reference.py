@@ -60,8 +60,8 @@ def topics() -> str:
         "are those at creation; bytes is the limit of one record where it is not 1,000,000 (Kafka's\n"
         "`max.message.bytes` is a little more). What cannot be read goes to the topic's dead-letter topic\n"
         f"(`{dead_letter('job-submitted')}`) as it was (cut where need be), with `dead_letter_reason`,\n"
-        "`_message`, `_service`, `_topic`, `_partition` and `_offset` in the headers. The whole as an AsyncAPI document:\n"
-        "[asyncapi.yaml](../contracts/asyncapi.yaml).\n\n"
+        "`_message`, `_service`, `_topic`, `_partition` and `_offset` in the headers. The whole as an\n"
+        "AsyncAPI document: [asyncapi.yaml](../contracts/asyncapi.yaml).\n\n"
         + table(("topic", "key", "written by", "says", "cleanup", "partitions", "bytes", "events"), rows)
         + "\n## Events\n\n"
         + table(("event", "type", "means"), events)
