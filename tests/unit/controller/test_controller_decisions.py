@@ -45,7 +45,9 @@ def gang(*, phase="Pending", generation=0, job_phase=None, pods=(), nodes=None, 
     raw["metadata"] |= {"uid": "g", "creationTimestamp": "2026-03-01T12:00:00Z"}
     raw["status"]["phase"] = phase
     status = Status(phase=job_phase, generation=generation)
-    return apply.Gang(wanted, status, read_group(raw), {pod.name: pod for pod in pods}, THERE if nodes is None else nodes)
+    return apply.Gang(
+        wanted, status, read_group(raw), {pod.name: pod for pod in pods}, THERE if nodes is None else nodes
+    )
 
 
 def decision(**changes) -> GangDecided:
