@@ -2,8 +2,9 @@
 
 A change marks its object; marks are worked off in bursts: each object's fact is made from the informers'
 stores, and published when it differs from the last one published under its key. An object that is gone,
-or a pod that has ended, leaves a tombstone. What cannot be read, or is too large for a record, is left out
-and said once; a PodGroup whose gang is too large is told without it.
+or a pod that has ended, leaves a tombstone. A pod that held room and was gone again before its fact was told
+is told as ended: the scheduler counts it until it hears of it. What cannot be read, or is too large for a
+record, is left out and said once; a PodGroup whose gang is too large is told without it.
 
 On start the topic's own content is what counts as published: what was deleted while nobody looked gets its
 tombstone, and a lost topic is filled anew.
@@ -83,7 +84,8 @@ class Observer:
         self._shapes = gangs.shapes
         self._published: dict[bytes, bytes] = {}
         """A digest of the last fact under each key."""
-        self._marked: dict[Ref, None] = {}
+        self._marked: dict[Ref, JSON | None] = {}
+        """What may have changed; of a pod, how it was when it last held room since then."""
         self._held: set[Ref] = set()
         """Pods whose end is not told yet."""
         self._sending: dict[tuple[str, str], Gang] = {}
@@ -113,7 +115,9 @@ class Observer:
     def touch(self, resource: Resource, namespace: str, name: str) -> None:
         """Note that an object's fact may have changed."""
         if resource in KINDS:
-            self._marked[resource, namespace, name] = None
+            ref = (resource, namespace, name)
+            raw = self._views.get(r.PODS, namespace, name) if resource is r.PODS else None
+            self._marked[ref] = raw if raw is not None and _holds_room(raw) else self._marked.get(ref)
             self._wake.set()
 
     def hold(self, namespace: str, pod: str) -> None:
@@ -203,17 +207,18 @@ class Observer:
                 try:
                     await self._publish(marked)
                 except BaseException:
-                    self._marked = marked | self._marked
+                    later = self._marked
+                    self._marked = marked | {ref: seen or marked.get(ref) for ref, seen in later.items()}
                     self._wake.set()
                     raise
 
-    async def _publish(self, marked: dict[Ref, None]) -> None:
+    async def _publish(self, marked: dict[Ref, JSON | None]) -> None:
         records: list[Record] = []
         after: dict[bytes, bytes | None] = {}
         self._sending.clear()
-        for resource, namespace, name in marked:
-            key = topics.state_key(KINDS[resource], namespace, name)
-            told, digest = self._records(resource, namespace, name, key)
+        for ref, seen in marked.items():
+            key = topics.state_key(KINDS[ref[0]], *ref[1:])
+            told, digest = self._records(ref, key, seen)
             if told:
                 records += told
                 after[key] = digest
@@ -230,29 +235,33 @@ class Observer:
             kind = topics.parse_state_key(record.key or b"//")[0]
             self._facts(kind, "gone" if record.value is None else "exists").inc()
 
-    def _records(
-        self, resource: Resource, namespace: str, name: str, key: bytes
-    ) -> tuple[list[Record], bytes | None]:
+    def _records(self, ref: Ref, key: bytes, seen: JSON | None) -> tuple[list[Record], bytes | None]:
         """Return what must be published about an object: nothing, its fact, its end, or both.
 
-        The second is the digest of the fact that stands afterwards; None for none.
+        ``seen`` is a pod as it held room since the last fact. The second value is the digest of the fact that
+        stands afterwards; None for none.
         """
-        raw = self._views.get(resource, namespace, name)
+        resource, namespace, name = ref
+        raw = self._views.get(*ref)
         gone = Record(topics.CLUSTER_STATE, key, None)
         known = self._published.get(key)
-        fact = None if raw is None else self._fact(resource, raw)
         if raw is None:
-            self._problems.pop((resource, namespace, name), None)
+            held = ref in self._held
+            self._problems.pop(ref, None)
             if resource is r.PODGROUPS:
                 self._refused.pop((namespace, name), None)
-        if raw is None and (resource, namespace, name) in self._held:
-            return [], known
+            if held and known is not None:
+                return [], known
+            if known is None and seen is not None:
+                raw = seen if held else _as_ended(seen)
+        fact = None if raw is None else self._fact(resource, raw)
         if fact is None:
             return ([] if known is None else [gone]), None
         value = encode_data(fact)
         digest = _digest(value)
         if isinstance(fact, PodState) and fact.phase in _ENDED:
-            return ([] if known is None else [self._encode(key, fact, value, digest), gone]), None
+            untold = known is None and seen is None
+            return ([] if untold else [self._encode(key, fact, value, digest), gone]), None
         return ([] if digest == known else [self._encode(key, fact, value, digest)]), digest
 
     def _encode(self, key: bytes, fact: Contract, value: bytes, digest: bytes) -> Record:
@@ -346,6 +355,15 @@ class Observer:
         r.PRIORITYCLASSES: _priority_class,
         r.JOBS: _job,
     }
+
+
+def _holds_room(pod: JSON) -> bool:
+    phase = (pod.get("status") or {}).get("phase")
+    return bool((pod.get("spec") or {}).get("nodeName")) and phase not in _ENDED
+
+
+def _as_ended(pod: JSON) -> JSON:
+    return {**pod, "status": {**(pod.get("status") or {}), "phase": "Failed"}}
 
 
 def _digest(value: bytes) -> bytes:

@@ -11,6 +11,8 @@ from services.controller.core import facts
 from services.controller.core.model import Priorities
 from shared.api import resources as r
 from shared.events import topics
+from shared.events.codec import decode
+from shared.events.contracts import PodState
 from tests.unit.controller.conftest import job
 
 pytestmark = pytest.mark.looptime
@@ -95,11 +97,42 @@ async def test_a_pods_facts_come_in_order_and_end_with_a_tombstone(world):
         found = []
         while not await reader.caught_up():
             found += await reader.poll(timeout=0.01)
-        from shared.events.codec import decode
-
         own = [d for d in found if d.key == b"pod/default/train-worker-0"]
         phases = [decode(d).data.phase if d.value else None for d in own]
         assert phases == ["Pending", "Running", "Succeeded", None]
+
+
+@pytest.mark.parametrize(("end", "phase"), [("gone", "Failed"), ("ended", "Succeeded")])
+async def test_a_pod_that_held_room_for_less_than_a_burst_is_told_as_ended(world, end, phase):
+    async with world(observe_delay_seconds=0.5) as w:
+        await asyncio.sleep(2)
+        body = {"metadata": {"name": "short"}, "spec": {"nodeName": "n1", "containers": [{"name": "c"}]}}
+        pod = w.cluster.put(r.PODS, body, "default")
+        await asyncio.sleep(0.1)
+        if end == "gone":
+            w.cluster.remove(r.PODS, "default", "short", graceful=False)
+        else:
+            w.cluster.set_status(r.PODS, pod, {"phase": "Succeeded"})
+        await asyncio.sleep(2)
+        reader = await w.log.read([topics.CLUSTER_STATE])
+        found = []
+        while not await reader.caught_up():
+            found += await reader.poll(timeout=0.01)
+        own = [one for one in found if one.key == b"pod/default/short"]
+        assert [decode(one).data.phase if one.value else None for one in own] == [phase, None]
+
+
+async def test_a_pod_that_never_held_room_goes_untold(world):
+    async with world(observe_delay_seconds=0.5) as w:
+        await asyncio.sleep(2)
+        w.cluster.put(
+            r.PODS, {"metadata": {"name": "unbound"}, "spec": {"containers": [{"name": "c"}]}}, "default"
+        )
+        await asyncio.sleep(0.1)
+        w.cluster.remove(r.PODS, "default", "unbound")
+        await asyncio.sleep(2)
+        told = [one for one in await w.events(topics.CLUSTER_STATE) if one is not None]
+        assert not any(isinstance(one.data, PodState) for one in told)
 
 
 async def test_a_burst_of_changes_is_told_once(world):
