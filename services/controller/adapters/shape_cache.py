@@ -43,7 +43,7 @@ class Shapes:
         spec: dict[str, Any] = pod.get("spec") or {}
         annotations = pod["metadata"].get("annotations") or {}
         relevant = {name: spec[name] for name in _SHAPE_FIELDS if name in spec}
-        relevant["containers"] = [_placing(one) for one in spec.get("containers") or ()]
+        relevant["containers"] = [placing(one) for one in spec.get("containers") or ()]
         priority = priorities.of(spec.get("priorityClassName") or "")
         key = (orjson.dumps(relevant), annotations.get(names.PREEMPTABLE), priority)
         shape = self._known.get(key)
@@ -55,6 +55,6 @@ class Shapes:
         return shape
 
 
-def _placing(container: JSON) -> JSON:
+def placing(container: JSON) -> JSON:
     """Return the part of a container that placement depends on."""
     return {name: container[name] for name in ("resources", "ports", "restartPolicy") if name in container}

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Collection, Iterable
 from typing import Final, NamedTuple
 
+from services.controller.adapters.shape_cache import placing
 from services.controller.core.dependencies import waiting_tasks
 from services.controller.core.gangs import gang_of
 from services.controller.core.holding import words
@@ -65,7 +66,7 @@ class Views(Informers):
                 resource,
                 clock=clock,
                 on_change=self._listener(resource),
-                transform=_trim,
+                transform=_trim_pod if resource is r.PODS else _trim,
                 indexes=indexes.get(resource),
                 rng=random.Random(resource.plural),  # noqa: S311 - jitter, the same on each run
             )
@@ -224,6 +225,18 @@ def _group_index(schedulers: Collection[str]) -> Index:
 
 def _parent_of(queue: JSON) -> Iterable[str]:
     return (parent_of(queue),)
+
+
+def _trim_pod(pod: JSON) -> JSON:
+    """Drop what only kubelet reads too: the programs of containers are most of a pod, and there are many."""
+    pod = _trim(pod)
+    spec = pod.get("spec") or {}
+    left = {
+        kind: [{"name": one.get("name", ""), **placing(one)} for one in spec[kind] or ()]
+        for kind in ("containers", "initContainers")
+        if kind in spec
+    }
+    return {**pod, "spec": {**spec, **left}}
 
 
 def _trim(obj: JSON) -> JSON:
