@@ -26,8 +26,9 @@ from shared.kube.client import connect
 from shared.kube.port import JSON, Cluster, Patch, Resource
 from tests.fixtures.kube import start_control_plane, until, until_gone
 from tests.fixtures.kube_services import Kubectl, kubectl_of
-from tests.fixtures.processes import ROOT, Process, eventually
+from tests.fixtures.processes import ROOT, Process
 from tests.fixtures.services import free_port
+from tests.fixtures.waiting import eventually
 from tests.fixtures.webhooks import is_trusted
 
 pytestmark = [pytest.mark.kube, pytest.mark.kubectl, pytest.mark.slow, pytest.mark.timeout(240)]

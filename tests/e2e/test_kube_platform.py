@@ -18,8 +18,9 @@ from shared.kube.client import connect
 from tests.fixtures.kube import start_control_plane
 from tests.fixtures.kube_services import kubectl_of
 from tests.fixtures.platform import gang
-from tests.fixtures.processes import ROOT, Process, eventually
+from tests.fixtures.processes import ROOT, Process
 from tests.fixtures.services import PodWatch, ended
+from tests.fixtures.waiting import eventually
 from tools.kube import ControlPlane
 
 pytestmark = [pytest.mark.kube, pytest.mark.kubectl]

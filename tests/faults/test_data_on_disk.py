@@ -20,8 +20,9 @@ from shared.kube.client import connect
 from shared.kube.port import Cluster
 from tests.fixtures.gate import Gate
 from tests.fixtures.platform import gang
-from tests.fixtures.processes import Process, eventually
+from tests.fixtures.processes import Process
 from tests.fixtures.services import PodWatch, ended, free_port
+from tests.fixtures.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 

@@ -14,8 +14,9 @@ from shared.events.contracts import GangDecided
 from shared.log.kafka import KafkaLog
 from tests.fixtures.logs import read_all
 from tests.fixtures.platform import gang
-from tests.fixtures.processes import Process, eventually
+from tests.fixtures.processes import Process
 from tests.fixtures.services import PodWatch, Services, ended
+from tests.fixtures.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(120)]
 

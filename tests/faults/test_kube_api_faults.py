@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -38,6 +38,7 @@ from tests.fixtures.faulty import (
 from tests.fixtures.kube import install_crds, kubelets_of, until
 from tests.fixtures.platform import Platform, a_platform, gang
 from tests.fixtures.services import PodWatch, free_port
+from tests.fixtures.waiting import eventually
 from tools.kube import ControlPlane
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -159,14 +160,6 @@ class World:
 def _is_over(job: JSON) -> bool:
     phase = (job.get("status") or {}).get("state", {}).get("phase")
     return phase in ("Completed", "Failed", "Aborted", "Terminated")
-
-
-async def eventually(condition: Callable[[], Awaitable[object]], seconds: float = 60) -> None:
-    async with asyncio.timeout(seconds):
-        while True:
-            if await condition():
-                return
-            await asyncio.sleep(0.05)
 
 
 @asynccontextmanager

@@ -20,6 +20,7 @@ from tests.fixtures.kube import install_crds, kubelets_of, until, until_gone
 from tests.fixtures.kube_platform import KubePlatform, kube_platform
 from tests.fixtures.platform import gang
 from tests.fixtures.services import PodWatch
+from tests.fixtures.waiting import eventually
 from tools.kube import ControlPlane
 
 Look = Callable[[], Awaitable[Any]]
@@ -40,19 +41,6 @@ def template(body: JSON, **spec: Any) -> JSON:
     for task in body["spec"]["tasks"]:
         task["template"]["spec"] |= spec
     return body
-
-
-async def eventually(look: Look, what: str, seconds: float = 60) -> Any:
-    """Return what is found, once something is."""
-    try:
-        async with asyncio.timeout(seconds):
-            while True:
-                found = await look()
-                if found:
-                    return found
-                await asyncio.sleep(0.05)
-    except TimeoutError:
-        raise AssertionError(f"in vain: {what}") from None
 
 
 def phase(one: JSON) -> str:

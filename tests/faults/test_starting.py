@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.processes import Process, eventually
+from tests.fixtures.processes import Process
+from tests.fixtures.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

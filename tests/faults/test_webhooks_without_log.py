@@ -15,8 +15,9 @@ from shared.clock import SystemClock
 from shared.errors import AlreadyExists, Refused
 from shared.kube.client import connect
 from tests.fixtures.kafka import start_broker
-from tests.fixtures.processes import Process, eventually
+from tests.fixtures.processes import Process
 from tests.fixtures.services import free_port
+from tests.fixtures.waiting import eventually
 from tests.fixtures.webhooks import NAMESPACE, install, is_trusted
 from tests.unit.admission.worlds import spoiled
 

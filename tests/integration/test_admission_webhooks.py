@@ -46,6 +46,7 @@ from shared.telemetry.telemetry import Telemetry
 from simulator.server import Simulator
 from tests.fixtures.platform import a_platform, gang
 from tests.fixtures.services import free_port
+from tests.fixtures.waiting import eventually
 from tests.fixtures.webhooks import NAMESPACE, Hooked, install, is_trusted, listening, webhooks
 from tests.unit.admission.worlds import VALID, spoiled
 
@@ -315,14 +316,6 @@ async def certificates(cluster: HttpCluster):
     secret = await cluster.get(SECRETS, NAMESPACE, SECRET)
     assert secret["type"] == "kubernetes.io/tls"
     return from_secret(secret["data"])
-
-
-async def eventually(check) -> None:
-    async with asyncio.timeout(20):
-        while True:
-            if await check():
-                return
-            await asyncio.sleep(0.02)
 
 
 async def touch_secret(cluster: HttpCluster) -> None:

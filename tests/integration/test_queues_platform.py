@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
-
 import pytest
 
 from pumice import Conflict, Rejected
@@ -15,17 +11,9 @@ from shared.api import resources as r
 from shared.errors import NotFound
 from shared.kube.port import JSON, Resource
 from tests.fixtures.platform import GPU, Platform, a_platform, gang
+from tests.fixtures.waiting import eventually
 
 REPLICASETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
-
-
-async def eventually(look: Callable[[], Awaitable[Any]], seconds: float = 30) -> Any:
-    async with asyncio.timeout(seconds):
-        while True:
-            found = await look()
-            if found:
-                return found
-            await asyncio.sleep(0.05)
 
 
 async def state_of(platform: Platform, name: str) -> str:

@@ -14,8 +14,9 @@ from shared.clock import SystemClock
 from shared.kube.client import connect
 from shared.kube.port import Cluster
 from tests.fixtures.kube import until
-from tests.fixtures.processes import Process, eventually
+from tests.fixtures.processes import Process
 from tests.fixtures.services import free_port
+from tests.fixtures.waiting import eventually
 
 TASK = {"name": "main", "replicas": 1, "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}
 

@@ -14,7 +14,7 @@ from shared.kube.informer import Informer
 from shared.kube.port import JSON, Patch
 from tests.fixtures.kube import until_gone
 from tests.fixtures.platform import gang
-from tests.fixtures.processes import eventually
+from tests.fixtures.waiting import eventually
 
 
 def config_map(name: str, **data: str) -> JSON:

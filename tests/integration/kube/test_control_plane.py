@@ -20,7 +20,8 @@ from shared.kube.informer import Informer
 from shared.kube.pace import Backoff
 from shared.kube.port import JSON, Resource
 from tests.fixtures.kube import start_control_plane, until, until_gone
-from tests.fixtures.processes import ROOT, eventually
+from tests.fixtures.processes import ROOT
+from tests.fixtures.waiting import eventually
 from tools.kube import ControlPlane
 from tools.kube.program import kubernetes_version
 

@@ -12,7 +12,8 @@ from shared.kube.client import HttpCluster
 from shared.kube.port import JSON, Resource
 from tests.fixtures.kube import until
 from tests.fixtures.kube_platform import kube_platform
-from tests.integration.kube.test_kube_plain_pods import eventually, running
+from tests.fixtures.waiting import eventually
+from tests.integration.kube.test_kube_plain_pods import running
 
 LIMITS = Resource("", "v1", "limitranges", "LimitRange")
 RUNTIMES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Any
 
 import pytest
 
@@ -15,6 +13,7 @@ from shared.kube.client import HttpCluster
 from shared.kube.port import JSON, Resource
 from tests.fixtures.kube import kubelets_of, until, until_gone
 from tests.fixtures.kube_platform import KubePlatform, kube_platform
+from tests.fixtures.waiting import eventually
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 STATEFULSETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
@@ -66,16 +65,6 @@ async def running(kube: HttpCluster, namespace: str, count: int, selector: str =
         while True:
             found = (await kube.list(r.PODS, namespace, labels=selector)).items
             if sum(pod["status"]["phase"] == "Running" for pod in found) == count:
-                return found
-            await asyncio.sleep(0.1)
-
-
-async def eventually(look: Callable[[], Awaitable[Any]]) -> Any:
-    """Return what is found, once something is."""
-    async with asyncio.timeout(30):
-        while True:
-            found = await look()
-            if found:
                 return found
             await asyncio.sleep(0.1)
 

@@ -35,7 +35,7 @@ from shared.process import new_id
 from shared.service import Service
 from shared.telemetry.telemetry import Telemetry
 from tests.fixtures.kube import kubelets_of, until
-from tests.fixtures.processes import eventually
+from tests.fixtures.waiting import eventually
 from tools.kube import ControlPlane
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]

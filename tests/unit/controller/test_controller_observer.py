@@ -93,13 +93,7 @@ async def test_a_pods_facts_come_in_order_and_end_with_a_tombstone(world):
         w.cluster.end_pods()
         await w.until(lambda: w.phase() == "Completed")
         await asyncio.sleep(1)
-        reader = await w.log.read([topics.CLUSTER_STATE])
-        found = []
-        while not await reader.caught_up():
-            found += await reader.poll(timeout=0.01)
-        own = [d for d in found if d.key == b"pod/default/train-worker-0"]
-        phases = [decode(d).data.phase if d.value else None for d in own]
-        assert phases == ["Pending", "Running", "Succeeded", None]
+        assert await _phases(w, b"pod/default/train-worker-0") == ["Pending", "Running", "Succeeded", None]
 
 
 @pytest.mark.parametrize(("end", "phase"), [("gone", "Failed"), ("ended", "Succeeded")])
@@ -114,12 +108,7 @@ async def test_a_pod_that_held_room_for_less_than_a_burst_is_told_as_ended(world
         else:
             w.cluster.set_status(r.PODS, pod, {"phase": "Succeeded"})
         await asyncio.sleep(2)
-        reader = await w.log.read([topics.CLUSTER_STATE])
-        found = []
-        while not await reader.caught_up():
-            found += await reader.poll(timeout=0.01)
-        own = [one for one in found if one.key == b"pod/default/short"]
-        assert [decode(one).data.phase if one.value else None for one in own] == [phase, None]
+        assert await _phases(w, b"pod/default/short") == [phase, None]
 
 
 async def test_a_pod_that_never_held_room_goes_untold(world):
@@ -213,3 +202,12 @@ def test_a_queues_fact_keeps_no_limit_apart_from_a_limit_of_zero():
 
 async def _fact(w, key):
     return (await w.state()).get(key)
+
+
+async def _phases(w, pod: bytes) -> list[str | None]:
+    """Return what was told of a pod, in order; None: it is gone."""
+    reader = await w.log.read([topics.CLUSTER_STATE])
+    found = []
+    while not await reader.caught_up():
+        found += await reader.poll(timeout=0.01)
+    return [decode(one).data.phase if one.value else None for one in found if one.key == pod]
