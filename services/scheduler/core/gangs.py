@@ -103,6 +103,8 @@ class Gang:
     wanted: Mapping[int, int] = field(default_factory=dict[int, int])
     """What it asks for and does not have, as counted in its queue."""
     failures: int = 0
+    trouble: str = ""
+    """What its last decision failed of, in the controller's words."""
     not_before: datetime | None = None
     held: Reason | None = None
     """Why it is not decided although it may be: its decision cannot be said. A change of it is tried anew."""

@@ -267,6 +267,7 @@ class Model:
         gang.decided = old.decided
         if gang.contract.generation == old.contract.generation:
             gang.enqueued, gang.failures, gang.not_before = old.enqueued, old.failures, old.not_before
+            gang.trouble = old.trouble
 
     def _forget(self, gang: Gang) -> None:
         self.dirty.pop(gang, None)

@@ -89,7 +89,7 @@ class Reporter:
     def _report(self, gang: Gang, position: int, length: int, now: datetime) -> GangReport | None:
         if gang not in self._model.unplaced:
             return None
-        reasons = self._reasons(gang, now)
+        reasons = self._reasons(gang)
         contract = gang.contract
         told = self._told.get(gang.key)
         if (
@@ -112,10 +112,10 @@ class Reporter:
             at=now,
         )
 
-    def _reasons(self, gang: Gang, now: datetime) -> Reasons:
+    def _reasons(self, gang: Gang) -> Reasons:
         lane = gang.lane
         if lane is None:
-            return (_outside(gang, now),)
+            return (_outside(gang),)
         reasons = self._by_lane.get(lane)
         if reasons is None:
             reasons = tuple(map(_short, explain(self._model, lane)[:_MOST_REASONS]))
@@ -144,7 +144,7 @@ def explain(model: Model, lane: Lane) -> Reasons:
             return _behind(model, holder)
 
 
-def _outside(gang: Gang, now: datetime) -> Reason:
+def _outside(gang: Gang) -> Reason:
     if gang.held is not None:
         return gang.held
     needs = gang.needs
@@ -157,18 +157,21 @@ def _outside(gang: Gang, now: datetime) -> Reason:
         )
     if needs.short:
         there = gang.minimum - needs.short
+        members = "member" if needs.short == 1 else "members"
         return Reason(
             code="waiting-for-members",
-            message=f"waits for {needs.short} more members: {there} of at least {gang.minimum} are there",
+            message=f"waits for {needs.short} more {members}: {there} of at least {gang.minimum} are there",
             numbers={"missing": needs.short, "minimum": gang.minimum},
             next_step="its pods have to be created; look at the job's events",
         )
-    left = 0.0 if gang.not_before is None else max(0.0, (gang.not_before - now).total_seconds())
-    return Reason(
-        code="retrying",
-        message=f"its last decision could not be carried out ({gang.failures} in a row); soon decided again",
-        numbers={"failures": gang.failures, "seconds": round(left, 1)},
-        next_step="the job's events say why pods could not be bound",
+    why = f": {gang.trouble}" if gang.trouble else ""
+    return _short(
+        Reason(
+            code="retrying",
+            message=f"its last decision could not be carried out ({gang.failures} in a row){why}",
+            numbers={"failures": gang.failures},
+            next_step="it is soon decided again; the job's events say more",
+        )
     )
 
 

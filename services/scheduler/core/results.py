@@ -40,7 +40,7 @@ def apply_result(model: Model, result: DecisionApplied) -> None:
             if gang is not None and result.outcome is DecisionOutcome.APPLIED:
                 gang.failures = 0
             elif gang is not None:
-                _back_off(model, gang, result.at)
+                _back_off(model, gang, result)
         case DecisionOutcome.ROLLED_BACK | DecisionOutcome.REFUSED:
             _drop(model, flight, list(flight.pods))
             if gang is None:
@@ -49,7 +49,7 @@ def apply_result(model: Model, result: DecisionApplied) -> None:
                 model.remove_podgroup(gang.contract.namespace, gang.contract.name)
                 return
             gang.enqueued = False
-            _back_off(model, gang, result.at)
+            _back_off(model, gang, result)
 
 
 def give_up(model: Model, decision: Decision, why: Reason) -> None:
@@ -126,8 +126,9 @@ def _due(model: Model, now: datetime) -> float:
     return now.timestamp() + model.policy.patience.total_seconds()
 
 
-def _back_off(model: Model, gang: Gang, at: datetime) -> None:
-    gang.not_before = at + min(model.policy.retry_first * 2**gang.failures, model.policy.retry_most)
+def _back_off(model: Model, gang: Gang, result: DecisionApplied) -> None:
+    gang.trouble = result.message or next((one.message for one in result.failures), "")
+    gang.not_before = result.at + min(model.policy.retry_first * 2**gang.failures, model.policy.retry_most)
     gang.failures = min(gang.failures + 1, _DOUBLINGS)
     model.dirty[gang] = None
 

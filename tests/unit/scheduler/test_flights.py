@@ -9,6 +9,7 @@ import pytest
 from services.scheduler.core.cycle import decide
 from services.scheduler.core.model import Model
 from services.scheduler.core.policy import Policy
+from services.scheduler.core.reports import Reporter
 from services.scheduler.core.results import adopt, apply_result
 from shared.events import contracts as c
 from tests.scenarios.scenario import job, node, queue
@@ -126,6 +127,29 @@ def test_a_rolled_back_gang_is_tried_again_later_and_later() -> None:
         waits.append((outcome.wake_at - now).total_seconds())
         now = outcome.wake_at
     assert waits == [0.5, 1.0, 2.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("", "train-worker-1: exceeded quota: team"),
+        ("2 of 4 bindings failed: no", "2 of 4 bindings failed: no"),
+    ],
+)
+def test_a_gang_that_is_tried_again_says_what_the_last_try_failed_of_once(message: str, said: str) -> None:
+    model = world()
+    reporter = Reporter(model)
+    (decision,) = decide(model, START).decisions
+    failure = c.BindFailure(pod="w", node="n1", code="x", message="train-worker-1: exceeded quota: team")
+    change = {"failures": (failure,), "message": message}
+    apply_result(model, result(decision.number, "rolled-back").model_copy(update=change))
+    decide(model, START)
+    reporter.begin()
+    (report,) = reporter.some(START, 10) or []
+    assert report.reason.code == "retrying"
+    assert report.reason.message == f"its last decision could not be carried out (1 in a row): {said}"
+    reporter.begin()
+    assert reporter.some(START + timedelta(seconds=0.2), 10) == []
 
 
 def test_a_decision_without_a_result_is_sent_again_and_still_counts() -> None:
