@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 pytest_plugins = [
     "tests.fixtures.kafka",
     "tests.fixtures.kube",
@@ -9,3 +11,6 @@ pytest_plugins = [
     "tests.fixtures.kube_services",
     "tests.fixtures.vcctl",
 ]
+
+# A shell starts what it runs in the background with Ctrl-C ignored, and so would be the programs under test.
+signal.signal(signal.SIGINT, signal.default_int_handler)

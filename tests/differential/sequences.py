@@ -72,8 +72,9 @@ _FORMS: Final = {
 }
 _VERBS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD")
 _WORD: Final = re.compile(r"\$(\w+)")
-_TRIES: Final = 200
+_TRIES: Final = 1800
 _PAUSE: Final = 0.05
+"""A minute and a half in all: a garbage collector that has just begun takes half of it to know our kinds."""
 _WATCH: Final = "watch=true&timeoutSeconds=1"
 
 
