@@ -8,7 +8,7 @@ its resource's place in the sequence's own namespace. ``$name`` stands for a val
 - ``accept``: table, metadata, yaml, or a media type.
 - ``keep: {name: path}`` keeps a part of the answer (``.`` keeps it whole).
 - ``until: {path: value}`` or ``until: 404`` asks again until the answer says so: what controllers do takes time.
-- ``watch``: a path; its events within a second are compared.
+- ``watch``: a path; its events within two seconds are compared.
 - ``managers: true`` compares ``managedFields`` too.
 """
 
@@ -75,7 +75,7 @@ _WORD: Final = re.compile(r"\$(\w+)")
 _TRIES: Final = 1800
 _PAUSE: Final = 0.05
 """A minute and a half in all: a garbage collector that has just begun takes half of it to know our kinds."""
-_WATCH: Final = "watch=true&timeoutSeconds=1"
+_WATCH: Final = "watch=true&timeoutSeconds=2"
 
 
 @dataclass(frozen=True)
