@@ -31,6 +31,9 @@ from shared.keyed import RETRIED, retry_level
 from shared.log.port import Consumer, Delivery, EventLog, TopicPartition
 from shared.telemetry.telemetry import Telemetry
 
+_POLL: Final = 1.0
+_PAUSED_POLL: Final = 0.1
+"""Seconds that a poll waits for records; when paused, until what is in flight is looked at again."""
 _FIRST_RETRY: Final = 0.05
 _LAST_RETRY: Final = 10.0
 _DRAIN_SECONDS: Final = 10.0
@@ -80,6 +83,7 @@ class Consuming:
         self._offsets = _Committer(clock)
         self._lanes: dict[Hashable, deque[Message | _Unreadable]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._paused = False
         self._failed: BaseException | None = None
         self._jitter = random.Random(group)  # noqa: S311 - spreads retries, deterministic on purpose
         self._metrics = _Metrics(telemetry.registry, group)
@@ -109,14 +113,18 @@ class Consuming:
                 await consumer.close()
 
     async def _poll(self, consumer: Consumer) -> None:
-        full = self._offsets.in_flight() >= self._max_in_flight
-        if full:
-            # Keep polling while paused: a member that does not poll is thrown out of its group.
-            consumer.pause(consumer.assignment)
-        deliveries = await consumer.poll(max_records=self._max_in_flight, timeout=0.1 if full else 1.0)
-        if full and self._offsets.in_flight() < self._max_in_flight // 2:
+        in_flight = self._offsets.in_flight()
+        if in_flight >= self._max_in_flight:
+            self._paused = True
+        elif self._paused and in_flight < self._max_in_flight // 2:
+            self._paused = False
             consumer.resume(consumer.assignment)
-        for delivery in deliveries:
+        if self._paused:
+            # Keep polling while paused: a member that does not poll is thrown out of its group. What came by
+            # a rebalance is paused too.
+            consumer.pause(consumer.assignment)
+        timeout = _PAUSED_POLL if self._paused else _POLL
+        for delivery in await consumer.poll(max_records=self._max_in_flight, timeout=timeout):
             self._dispatch(delivery)
         self._metrics.in_flight.set(self._offsets.in_flight())
 

@@ -240,6 +240,20 @@ async def test_a_full_worker_takes_no_more_until_there_is_room():
             await until(lambda: done == 100)
 
 
+async def test_a_full_worker_goes_on_however_slowly_it_gets_room():
+    async with a_log() as log:
+        done = 0
+
+        async def handle(message: Message) -> None:
+            nonlocal done
+            await asyncio.sleep(1 + int(seen(message)[0].removeprefix("job-")) * 0.2)  # one after the other
+            done += 1
+
+        await log.producer.send_many([command(f"job-{number}") for number in range(50)])
+        async with running(consuming(log, handle, max_in_flight=10)):
+            await until(lambda: done == 50)
+
+
 async def test_two_members_share_the_work_and_lose_nothing_when_one_leaves():
     async with a_log() as log:
         done: set[tuple[str, int]] = set()
