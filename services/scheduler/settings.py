@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from pydantic import Field
 
-from services.scheduler.core.policy import Policy
+from services.scheduler.core.policy import Policy, Scores
 from shared.settings import CommonSettings
 
 
@@ -68,9 +68,11 @@ class SchedulerSettings(CommonSettings):
     def policy(self) -> Policy:
         """Return the core's policy."""
         return Policy(
-            binpack_weight=self.binpack_weight,
-            resource_weights=(("pods", 0.0), *sorted(self.binpack_resources.items())),
-            extended_weight=self.binpack_extended,
+            scores=Scores(
+                binpack_weight=self.binpack_weight,
+                resource_weights=(("pods", 0.0), *sorted(self.binpack_resources.items())),
+                extended_weight=self.binpack_extended,
+            ),
             hold=timedelta(seconds=self.hold),
             patience=timedelta(seconds=self.decision_patience),
         )

@@ -22,7 +22,7 @@ import numpy as np
 
 from services.scheduler.core.columns import FloatArray, IntArray, SlotArray
 from services.scheduler.core.nodes import Nodes
-from services.scheduler.core.policy import Policy
+from services.scheduler.core.policy import Scores
 from services.scheduler.core.shapes import Shape
 from services.scheduler.core.work import Work
 
@@ -38,20 +38,20 @@ Taken = tuple[list[int], list[int]]
 class ShapeIndex:
     """Fit and order of nodes for one shape, kept up to date from the log of changes."""
 
-    def __init__(self, shape: Shape, nodes: Nodes, policy: Policy, work: Work) -> None:
+    def __init__(self, shape: Shape, nodes: Nodes, scores: Scores, work: Work) -> None:
         self.shape = shape
         self.total = 0
         """How many pods of this shape fit now, over all nodes."""
         self._nodes = nodes
         self._work = work
-        self._policy = policy
+        self._weights = scores
         names = nodes.resources.names
         weighed = [
-            (column, amount, policy.resource_weight(names[column])) for column, amount in shape.amounts
+            (column, amount, scores.resource_weight(names[column])) for column, amount in shape.amounts
         ]
         self._weighed = [item for item in weighed if item[2] > 0]
         self._weight_sum = sum(weight for _, _, weight in self._weighed) or 1.0
-        self._scale = 100.0 * policy.binpack_weight
+        self._scale = 100.0 * scores.binpack_weight
         self._fit: IntArray = np.zeros(0, np.int64)
         self._row: list[int] = []
         self._row_scores: list[float] = []
@@ -273,4 +273,4 @@ class ShapeIndex:
 
     @property
     def _wishes(self) -> tuple[float, float]:
-        return self._policy.node_affinity_weight, self._policy.taint_weight
+        return self._weights.node_affinity_weight, self._weights.taint_weight

@@ -54,7 +54,7 @@ class Model:
         """Return a shape's index, brought up to date."""
         index = self._indexes.pop(shape.number, None)
         if index is None:
-            index = ShapeIndex(shape, self.nodes, self.policy, self.work)
+            index = ShapeIndex(shape, self.nodes, self.policy.scores, self.work)
             if len(self._indexes) >= _INDEXES:
                 del self._indexes[next(iter(self._indexes))]
         self._indexes[shape.number] = index

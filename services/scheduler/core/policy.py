@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
-    """Weights of the scores and the times for which things are held.
+class Scores:
+    """Weights of the scores by which the best of the nodes with room is chosen.
 
     The scores are Volcano's: ``binpack`` (0..100 times its weight) and, from ``nodeorder``, preferred
     node affinity and PreferNoSchedule taints with their default weights 2 and 3.
@@ -22,6 +22,20 @@ class Policy:
     they should be packed first (Volcano leaves them out unless they are listed)."""
     node_affinity_weight: float = 2.0
     taint_weight: float = 3.0
+
+    def resource_weight(self, name: str) -> float:
+        """Return the binpack weight of a resource."""
+        for known, weight in self.resource_weights:
+            if known == name:
+                return weight
+        return self.extended_weight
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """All that is chosen, each area of choices a value of its own."""
+
+    scores: Scores = field(default_factory=Scores)
     hold: timedelta = timedelta(minutes=5)
     """For how long a gang that does not fit yet keeps later gangs, which need the same scarce thing,
     from taking it piece by piece. Bounded, so that a gang that can never start stops nobody."""
@@ -31,10 +45,3 @@ class Policy:
     patience: timedelta = timedelta(minutes=2)
     """A decision without a result after this time is sent again (applying it twice is harmless); a
     pod said to be bound but never seen after this time no longer counts."""
-
-    def resource_weight(self, name: str) -> float:
-        """Return the binpack weight of a resource."""
-        for known, weight in self.resource_weights:
-            if known == name:
-                return weight
-        return self.extended_weight

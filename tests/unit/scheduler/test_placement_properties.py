@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from services.scheduler.core import index as index_module
 from services.scheduler.core.model import Model
 from services.scheduler.core.plan import Plan
-from services.scheduler.core.policy import Policy
+from services.scheduler.core.policy import Scores
 from shared.events import contracts as c
 
 GPU = "nvidia.com/gpu"
-POLICY = Policy()
+SCORES = Scores()
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Reference:
         for name in ("cpu", "memory", GPU):
             amount = shape.requests.get(name, 0)
             if amount:
-                weight = POLICY.resource_weight(name)
+                weight = SCORES.resource_weight(name)
                 total += weight * ((node.used.get(name, 0) + amount) / node.state.allocatable[name])
                 weights += weight
         score = total / (weights or 1.0) * 100.0
