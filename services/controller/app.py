@@ -13,6 +13,7 @@ from services.controller.adapters.applier import Applier, by_gang
 from services.controller.adapters.command_objects import CommandObjects
 from services.controller.adapters.dependents import Dependents
 from services.controller.adapters.dry_runs import DryRuns
+from services.controller.adapters.evictor import Evictor
 from services.controller.adapters.expiry import Expiry
 from services.controller.adapters.groups import GroupController
 from services.controller.adapters.hands import Hands
@@ -205,8 +206,9 @@ def build(
     commands = CommandObjects(hands, intake, queues)
     listeners.append(_Listener(hands, jobs, groups, queues, expiry, commands))
     provisioning = Provisioning(cluster, api, dependents.claim)
-    plain = PlainApplier(hands, gangs, groups, provisioning)
-    applier = Applier(hands, jobs.touch, plain, provisioning, dry_runs)
+    evictor = Evictor(hands)
+    plain = PlainApplier(hands, gangs, groups, provisioning, evictor)
+    applier = Applier(hands, jobs.touch, plain, provisioning, dry_runs, evictor)
     handlers: dict[type[Contract], Handler] = {
         JobAdmitted: intake.admitted,
         CommandJob: intake.command,

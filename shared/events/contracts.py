@@ -213,6 +213,16 @@ class BindFailure(Contract):
 class PodCounts(Contract):
     """A job's pods by what they are doing."""
 
+class EvictionFailure(Contract):
+    """Why a pod could not be taken away: it stays. One that was gone already is no failure."""
+
+    namespace: str
+    pod: str
+    uid: str
+    code: str
+    message: str
+
+
     pending: Count = 0
     running: Count = 0
     succeeded: Count = 0
@@ -392,6 +402,8 @@ class DecisionApplied(Contract):
     message: str = ""
     at: datetime
 
+    eviction_failures: tuple[EvictionFailure, ...] = ()
+    """Victims that stay. Those not named are leaving, or gone: their pods' states say when."""
 
 class GangReport(Contract):
     """Why this gang waits, its place in its queue, and when it may start."""

@@ -14,6 +14,7 @@ from typing import Final
 from services.controller.adapters.dry_runs import DryRuns
 from services.controller.adapters.hands import Hands, together
 from services.controller.adapters.memory import Memory
+from services.controller.adapters.evictor import Evictor
 from services.controller.adapters.plain_applier import BIND_TRIES, PlainApplier
 from services.controller.adapters.provisioning import Provisioning
 from services.controller.adapters.views import job_key
@@ -70,8 +71,10 @@ class Applier:
     ) -> None:
         self._hands = hands
         self._dry_runs = dry_runs
+        evictor: Evictor,
         self._provisioning = provisioning
         self._touch = touch
+        self._evictor = evictor
         self._plain = plain
         self._concluded: dict[str, None] = {}
 
@@ -132,6 +135,7 @@ class Applier:
             message=result.message,
             at=self._hands.clock.now(),
         )
+            eviction_failures=result.eviction_failures,
         await self._hands.observer.flush()
         await self._hands.publisher.applied(applied, message.envelope.traceparent)
         self._conclude(decision.decision)
@@ -173,6 +177,7 @@ class Applier:
             await self._provisioning.place(gang.wanted.namespace, places)
         if not (verdict.hopeless or self._hands.settings.born_bound):
             steps = await together(self._make(gang.wanted, gang.status, step) for step in verdict.steps)
+        staying = await self._evictor.evict(decision.evictions)
             verdict = examine_created(decision, gang, verdict, steps)
         outcome = await self._bind_all(gang.wanted, gang.status, verdict)
         result = conclude(decision, gang, outcome.bound, outcome.failures)
@@ -181,7 +186,7 @@ class Applier:
             await self._take_back(gang, result, waiting, enqueued=decision.enqueue)
         else:
             self._compare(gang.wanted, decision, result)
-        return result
+        return result.with_victims(staying)
 
     async def _make(self, wanted: Wanted, status: Status, step: Step) -> Step:
         """Create a missing pod without a node; return what is left to be done about it."""

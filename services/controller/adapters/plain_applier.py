@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from services.controller.adapters.evictor import Evictor
 from services.controller.adapters.groups import GroupController, lock_of
 from services.controller.adapters.hands import Hands, together
 from services.controller.adapters.plain import PlainGangs
@@ -29,10 +30,16 @@ class PlainApplier:
     """Applies a decision; the caller holds the PodGroup's lock and publishes the result."""
 
     def __init__(
-        self, hands: Hands, gangs: PlainGangs, groups: GroupController, provisioning: Provisioning
+        self,
+        hands: Hands,
+        gangs: PlainGangs,
+        groups: GroupController,
+        provisioning: Provisioning,
+        evictor: Evictor,
     ) -> None:
         self._hands = hands
         self._provisioning = provisioning
+        self._evictor = evictor
         self._gangs = gangs
         self._groups = groups
 
@@ -50,6 +57,7 @@ class PlainApplier:
         verdict = examine_plain(decision, group, pods, self._hands.views.store(r.NODES))
         if verdict.refused or group is None:
             return Conclusion(DecisionOutcome.REFUSED, message=verdict.refused)
+        staying = await self._evictor.evict(decision.evictions)
         if verdict.enqueue:
             await self._hands.api.set_phase(namespace, group.view, PodGroupPhase.INQUEUE)
         if not verdict.hopeless:
@@ -66,7 +74,7 @@ class PlainApplier:
         if result.failures:
             text = result.message or result.failures[0].message
             self._hands.recorder.record(group.view.raw, "FailedScheduling", text, warning=True)
-        return result
+        return result.with_victims(staying)
 
     def concluded(self, decision: GangDecided, result: Conclusion) -> None:
         """Note that the result of a decision is known to all."""

@@ -19,7 +19,14 @@ from services.controller.core.model import GroupView, Task, Wanted
 from services.controller.core.podview import PodView
 from services.controller.core.status import Status
 from shared.api.batch import JobPhase
-from shared.events.contracts import BindFailure, Binding, BoundPod, DecisionOutcome, GangDecided
+from shared.events.contracts import (
+    BindFailure,
+    Binding,
+    BoundPod,
+    DecisionOutcome,
+    EvictionFailure,
+    GangDecided,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +88,16 @@ class Conclusion:
     failures: tuple[BindFailure, ...] = ()
     take_back: tuple[BoundPod, ...] = ()
     message: str = ""
+    eviction_failures: tuple[EvictionFailure, ...] = ()
 
 
+    def with_victims(self, staying: tuple[EvictionFailure, ...]) -> Conclusion:
+        """Return it with the victims that stay: the gang has less room than it was decided to have."""
+        if not staying:
+            return self
+        outcome = DecisionOutcome.PARTIAL if self.outcome is DecisionOutcome.APPLIED else self.outcome
+        message = self.message or f"{len(staying)} pods could not be evicted: {staying[0].message}"
+        return replace(self, outcome=outcome, eviction_failures=staying, message=message)
 def examine(decision: GangDecided, gang: Gang) -> Verdict:
     """Say what each binding needs, or why the decision is void."""
     refused = _void(decision, gang)
@@ -127,8 +142,6 @@ def conclude(
 
 def _void(decision: GangDecided, gang: Gang) -> str:
     """Return why the decision is about something that is no more; empty: it is not."""
-    if decision.evictions:
-        return "evictions are not carried out by this version"
     if gang.wanted is None or gang.wanted.deleting:
         return "the job is gone"
     if gang.group is None or gang.group.deleting or gang.group.uid != decision.gang.uid:

@@ -27,12 +27,17 @@ def own_group(raw: JSON) -> str:
     return f"{PREFIX}{owner['uid'] if owner else raw['metadata']['uid']}"
 
 
+def group_name(raw: JSON) -> str:
+    """Return the PodGroup that a pod says it is of, else the one of its controller or of itself."""
+    annotations = raw["metadata"].get("annotations") or {}
+    return annotations.get(names.GROUP_NAME) or own_group(raw)
+
+
 def group_of(raw: JSON, schedulers: Collection[str]) -> str | None:
     """Return the PodGroup of a pod that is ours to schedule; None for all others and for pods of a Job."""
     if (raw.get("spec") or {}).get("schedulerName") not in schedulers or owner_job(raw):
         return None
-    annotations = raw["metadata"].get("annotations") or {}
-    return annotations.get(names.GROUP_NAME) or own_group(raw)
+    return group_name(raw)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,6 @@ def examine_plain(
     decision: GangDecided, group: PlainGroup | None, pods: Mapping[str, MemberPod], nodes: Nodes
 ) -> PlainVerdict:
     """Say what each binding needs, or why the decision is void."""
-    if decision.evictions:
-        return PlainVerdict("evictions are not carried out by this version")
     if group is None or group.view.deleting or group.view.uid != decision.gang.uid:
         return PlainVerdict("the podgroup is gone")
     steps = tuple(_step(binding, pods.get(binding.pod), nodes) for binding in decision.bindings)
