@@ -18,12 +18,12 @@ from services.scheduler.adapters.metrics import Metrics
 from services.scheduler.adapters.publish import (
     decision_record,
     decision_spans,
-    event_of,
     report_end,
     report_record,
 )
 from services.scheduler.core.cycle import decide
 from services.scheduler.core.decisions import Decision
+from services.scheduler.core.events import event_of
 from services.scheduler.core.model import Model
 from services.scheduler.core.reports import Reporter
 from services.scheduler.core.results import adopt, give_up

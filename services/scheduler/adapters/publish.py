@@ -8,35 +8,13 @@ from services.scheduler.core.decisions import Decision
 from services.scheduler.core.gangs import Key
 from shared.events import topics
 from shared.events.codec import encode
-from shared.events.contracts import Binding, GangDecided, GangRef, GangReport
+from shared.events.contracts import GangDecided, GangReport
 from shared.events.envelope import Envelope
 from shared.log.port import Record
 from shared.telemetry.phases import Phase, job_attributes, phase_span
 from shared.telemetry.spans import FinishedSpan
 
 SOURCE = "/pumice/scheduler"
-
-
-def event_of(decision: Decision, pool: str, cycle: int, cycle_traceparent: str | None) -> GangDecided:
-    """Return the event of a core decision. It was made by us, so it is not validated again."""
-    return GangDecided.model_construct(
-        decision=decision.number,
-        pool=pool,
-        gang=GangRef.model_construct(
-            namespace=decision.namespace, name=decision.name, uid=decision.uid, generation=decision.generation
-        ),
-        enqueue=decision.enqueue,
-        bindings=tuple(
-            Binding.model_construct(pod=pod, task=task, node=node, uid=uid)
-            for pod, task, node, uid in decision.rows
-        ),
-        minimum=decision.minimum,
-        evictions=(),
-        reservations=(),
-        cycle=cycle,
-        cycle_traceparent=cycle_traceparent,
-        decided_at=decision.decided_at,
-    )
 
 
 def decision_record(event: GangDecided, traceparent: str | None, now: datetime) -> Record:

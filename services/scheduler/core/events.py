@@ -1,0 +1,28 @@
+"""A decision of the core as the event that says it."""
+
+from __future__ import annotations
+
+from services.scheduler.core.decisions import Decision
+from shared.events.contracts import Binding, GangDecided, GangRef
+
+
+def event_of(decision: Decision, pool: str, cycle: int, cycle_traceparent: str | None) -> GangDecided:
+    """Return the event of a core decision. It was made by us, so it is not validated again."""
+    return GangDecided.model_construct(
+        decision=decision.number,
+        pool=pool,
+        gang=GangRef.model_construct(
+            namespace=decision.namespace, name=decision.name, uid=decision.uid, generation=decision.generation
+        ),
+        enqueue=decision.enqueue,
+        bindings=tuple(
+            Binding.model_construct(pod=pod, task=task, node=node, uid=uid)
+            for pod, task, node, uid in decision.rows
+        ),
+        minimum=decision.minimum,
+        evictions=(),
+        reservations=(),
+        cycle=cycle,
+        cycle_traceparent=cycle_traceparent,
+        decided_at=decision.decided_at,
+    )
