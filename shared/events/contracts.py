@@ -154,6 +154,9 @@ class Gang(Contract):
     priority: int = 0
     priority_class: str = ""
     min_member: Count
+    min_resources: Resources = {}
+    """What it will need in all, members that do not exist yet included: it enters when so much is free.
+    Empty: its minimum says it (every gang of a Job)."""
     tasks: tuple[GangTask, ...]
     created_at: datetime
     ready_since: datetime

@@ -225,9 +225,13 @@ def job(
     priority: int = 0,
     at: float = 0,
     generation: int = 0,
+    in_all: dict[str, int] | None = None,
     **wants: Any,
 ) -> c.Gang:
-    """A job: of tasks, or of ``replicas`` equal pods of which ``gang`` must run; ready ``at`` seconds."""
+    """A job: of tasks, or of ``replicas`` equal pods of which ``gang`` must run; ready ``at`` seconds.
+
+    ``in_all`` is its minResources, in base units.
+    """
     if not tasks:
         count = replicas if replicas is not None else gang if gang is not None else 1
         least = count if gang is None else gang
@@ -249,6 +253,7 @@ def job(
         queue=queue,
         priority=priority,
         min_member=minimum,
+        min_resources=in_all or {},
         tasks=tasks,
         created_at=since,
         ready_since=since,

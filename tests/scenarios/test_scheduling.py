@@ -7,10 +7,12 @@ from datetime import timedelta
 import pytest
 
 from services.scheduler.core.policy import Policy
+from shared.events import contracts as c
 from tests.scenarios.scenario import (
     PENDING,
     RUNNING,
     Scenario,
+    Step,
     adds,
     ends,
     finishes,
@@ -30,6 +32,7 @@ from tests.scenarios.scenario import (
     task,
     waits,
 )
+from tests.scenarios.world import World
 
 NO_HOLD = Policy(hold=timedelta(0))
 
@@ -599,6 +602,115 @@ ORDER = [
     ),
 ]
 
+
+def app(name: str, cpu: int, *, at: float = 0, queue: str = "default") -> c.Gang:
+    """A driver of one core that will ask for executors when it runs; ``cpu`` cores in all."""
+    return job(name, gang=1, cpu=1, at=at, queue=queue, in_all={"cpu": cpu * 1000})
+
+
+def executors(gang: c.Gang, count: int, cores: int) -> Step:
+    """The driver asks for executors."""
+    more = task(f"{gang.name}-exec", count, 0, cpu=cores)
+    grown = gang.model_copy(update={"tasks": (*gang.tasks, more)})
+
+    def step(world: World) -> None:
+        world.submit(grown)
+        world.create_rest(grown)
+
+    return step
+
+
+ENTRY = [
+    Scenario(
+        "a driver waits until its whole application has room",
+        nodes=[node("n1", cpu=4), node("n2", cpu=4)],
+        jobs=[app("spark", 9)],
+        expect={
+            "spark": waits("min-resources", "will need 9 cpu in all, and the nodes have 8 cpu free; more")
+        },
+    ),
+    Scenario(
+        "a driver starts where its whole application has room in sum, in pieces as well",
+        nodes=[node("n1", cpu=4), node("n2", cpu=4)],
+        jobs=[app("spark", 8)],
+        expect={"spark": RUNNING},
+    ),
+    Scenario(
+        "a driver that waited starts when others end",
+        nodes=[node("n1", cpu=4)],
+        jobs=[job("first", gang=1, cpu=2), app("spark", 4, at=1)],
+        then=[finishes("first")],
+        expect={"spark": RUNNING},
+    ),
+    Scenario(
+        "a driver that waited starts when a node comes",
+        nodes=[node("n1", cpu=4)],
+        jobs=[app("spark", 6)],
+        then=[adds(node("n2", cpu=2))],
+        expect={"spark": RUNNING},
+    ),
+    Scenario(
+        "a node that takes no pods promises nothing",
+        nodes=[node("n1", cpu=4), node("n2", cpu=4, cordoned=True)],
+        jobs=[app("spark", 6)],
+        expect={"spark": waits("min-resources", "have 4 cpu free")},
+    ),
+    Scenario(
+        "two applications that do not fit beside each other do not both start",
+        nodes=[node("n1", cpu=8)],
+        jobs=[app("first", 5), app("second", 5, at=1)],
+        expect={
+            "first": RUNNING,
+            "second": waits("min-resources", "7 cpu free, 4 cpu of that promised to gangs that run"),
+        },
+    ),
+    Scenario(
+        "what is promised to an application is not given to a job that begins later",
+        nodes=[node("n1", cpu=8)],
+        jobs=[app("spark", 6), job("large", gang=3, cpu=1, at=1), job("small", gang=2, cpu=1, at=2)],
+        expect={"spark": RUNNING, "large": waits("min-resources"), "small": RUNNING},
+    ),
+    Scenario(
+        "executors take what was promised",
+        nodes=[node("n1", cpu=8)],
+        jobs=[app("spark", 7), job("next", gang=2, cpu=1, at=1)],
+        then=[executors(app("spark", 7), 3, 2)],
+        expect={"spark": placed(4), "next": waits("no-room", "1 fit now")},
+    ),
+    Scenario(
+        "nothing is promised to an application that has ended",
+        nodes=[node("n1", cpu=8)],
+        jobs=[app("spark", 8), job("next", gang=2, cpu=1, at=1)],
+        then=[finishes("spark")],
+        expect={"next": RUNNING},
+    ),
+    Scenario(
+        "an application that needs more than its queue may hold does not start",
+        nodes=[node("n1", cpu=64)],
+        queues=[queue("team", cpu=4, parent="dept"), queue("dept", cpu=16)],
+        jobs=[app("spark", 8, queue="team")],
+        expect={
+            "spark": waits("min-resources", "queue team has 4 cpu free; more than the queue may ever hold")
+        },
+    ),
+    Scenario(
+        "what is promised in one queue counts at the levels above it",
+        nodes=[node("n1", cpu=64)],
+        queues=[queue("dept", cpu=8), queue("a", parent="dept"), queue("b", parent="dept")],
+        jobs=[app("first", 6, queue="a"), app("second", 6, at=1, queue="b")],
+        expect={
+            "first": RUNNING,
+            "second": waits("min-resources", "queue dept has 7 cpu free, 5 cpu of that"),
+        },
+    ),
+    Scenario(
+        "a driver that cannot be placed says so, whatever its application needs",
+        nodes=[node("n1", cpu=4)],
+        jobs=[job("spark", gang=1, cpu=8, in_all={"cpu": 16000})],
+        expect={"spark": waits("pod-too-large")},
+    ),
+]
+
 QUEUES = [
     Scenario(
         "a queue's capability is a hard bound",
@@ -849,7 +961,7 @@ QUEUES = [
     ),
 ]
 
-ALL = [*GANGS, *NODES, *ORDER, *QUEUES]
+ALL = [*GANGS, *NODES, *ORDER, *ENTRY, *QUEUES]
 
 
 @pytest.mark.parametrize("scenario", ALL, ids=lambda scenario: scenario.name)

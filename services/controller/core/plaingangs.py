@@ -5,6 +5,9 @@ of another shape make another task.
 
 The members are its living pods. Those that succeeded count for the minimums and are left out, as in
 Volcano, where they count as ready; failed ones and those being deleted do not count.
+
+``minResources`` is what its maker says that it will need in all: a Spark driver asks for its executors
+only when it runs. Of a group that was made here it is what the minimum of pods needs, and adds nothing.
 """
 
 from __future__ import annotations
@@ -18,11 +21,14 @@ from services.controller.core.gangs import DEFAULT_POOL
 from services.controller.core.members import PREFIX, MemberPod
 from services.controller.core.model import JSON, GroupView, Priorities, read_group
 from shared.api import names
+from shared.api.podspec import resource_list
 from shared.api.scheduling import PodGroup
-from shared.events.contracts import Gang, GangTask, Member, Shape
+from shared.events.contracts import Gang, GangTask, Member, Resources, Shape
 
 UNNAMED: Final = "pods"
 """The task of pods that name none."""
+_QUOTAS: Final = ("requests.", "limits.", "count/")
+"""Names of resource quotas: the same amounts again, or what no node has."""
 ShapeOf = Callable[[JSON], Shape | None]
 """None for a pod that cannot be read: the gang is decided without it."""
 _Shaped = tuple[MemberPod, Shape]
@@ -37,6 +43,7 @@ class PlainGroup:
     queue: str
     minimum: int
     task_minimums: Mapping[str, int]
+    min_resources: Resources
     priority_class: str
     annotations: Mapping[str, str]
 
@@ -59,14 +66,16 @@ class PlainGroup:
 
 
 def read_plain_group(raw: JSON) -> PlainGroup:
-    """Read a PodGroup. Raises pydantic's ValidationError when its types are wrong."""
+    """Read a PodGroup. Raises pydantic's ValidationError when its types are wrong, and QuantityError."""
     spec = PodGroup.model_validate(raw).spec
+    asked = {} if raw["metadata"]["name"].startswith(PREFIX) else spec.min_resources or {}
     return PlainGroup(
         view=read_group(raw),
         namespace=raw["metadata"]["namespace"],
         queue=spec.queue or names.DEFAULT_QUEUE,
         minimum=max(0, spec.min_member),
         task_minimums={name: count for name, count in spec.min_task_member.items() if count > 0},
+        min_resources=resource_list({name: q for name, q in asked.items() if not name.startswith(_QUOTAS)}),
         priority_class=spec.priority_class_name,
         annotations=raw["metadata"].get("annotations") or {},
     )
@@ -104,6 +113,7 @@ def plain_gang(
         priority=_priority(group, tasks, priorities),
         priority_class=group.priority_class,
         min_member=max(0, group.minimum - done.total()),
+        min_resources=dict(sorted(group.min_resources.items())),
         tasks=tasks,
         created_at=group.view.ready_since,
         ready_since=group.view.ready_since,

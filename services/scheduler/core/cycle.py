@@ -15,7 +15,7 @@ from typing import Final
 from services.scheduler.core.decisions import Decision, Flight, Outcome
 from services.scheduler.core.gangs import NOTHING, Gang, Member, OrderKey, Pick, by_shape
 from services.scheduler.core.index import Taken
-from services.scheduler.core.lanes import START, Behind, Lane, NoQuota, NoRoom, NotOpen, Scarce, Stop
+from services.scheduler.core.lanes import Behind, Lane, NoQuota, NoRoom, NotOpen, Scarce, Stop
 from services.scheduler.core.model import Model
 from services.scheduler.core.plan import Plan
 from services.scheduler.core.queues import Queue
@@ -102,8 +102,7 @@ class _Cycle:
 
     def _obstacle(self, lane: Lane, key: OrderKey) -> Stop | None:
         """Return what forbids a trial."""
-        _, kind, queued, _ = lane.signature
-        entering = kind == START and not queued
+        entering = lane.starts and not lane.signature[2]
         if not (lane.queue.takes_new if entering else lane.queue.known):
             return NotOpen()
         shapes = (shape for shape, _ in lane.shapes)
@@ -122,11 +121,12 @@ class _Cycle:
             if fits < count:
                 return [], NoRoom(shape, count, fits)
             spare.append((fits - count, number, shape, count))
+        entry = model.promises.obstacle(lane) if lane.starts else None
         with self._plan.attempt() as trial:
             for _, _, shape, count in sorted(spare, key=lambda item: item[:2]):
                 if not trial.place(shape, count):
                     return [], NoRoom(shape, count, trial.fits(shape), together=True)
-            return trial.commit(), None
+            return ([], entry) if entry else (trial.commit(), None)
 
     def _hold(self, lane: Lane, stop: Stop) -> None:
         """Keep later gangs off what this one lacks, if it could ever have it and not for too long.
@@ -230,6 +230,7 @@ class _Cycle:
                     states[member] = Member.FLYING
                 task.counting += len(pick.members)
             model.nodes.moved.update(slots)
+        model.promises.note(gang)
         follow(model)
 
     def _decision(self, gang: Gang) -> Decision:

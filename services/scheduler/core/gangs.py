@@ -15,6 +15,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from services.scheduler.core.pods import Pod
+from services.scheduler.core.resources import Amounts
 from services.scheduler.core.shapes import Shape, Shapes
 from shared.events.contracts import Gang as GangContract
 from shared.events.contracts import Reason
@@ -87,6 +88,8 @@ class Gang:
     minimum: int
     strict_tasks: bool
     """Minimums of tasks bind, too: as in Volcano only when the gang's minimum covers their sum."""
+    floor: Amounts = ()
+    """What it will need in all, when it said more than its minimum needs."""
     phase: str = ""
     """The PodGroup's, empty while it was not seen."""
     confirmed: bool = False
@@ -228,7 +231,13 @@ def make_gang(contract: GangContract, shapes: Shapes) -> Gang:
         for task in contract.tasks
     ]
     least = sum(task.minimum for task in contract.tasks)
-    return Gang(contract, tasks, contract.min_member, strict_tasks=contract.min_member >= least)
+    return Gang(
+        contract,
+        tasks,
+        contract.min_member,
+        strict_tasks=contract.min_member >= least,
+        floor=shapes.amounts(contract.min_resources),
+    )
 
 
 def by_shape(picks: Iterable[Pick]) -> dict[Shape, list[Pick]]:

@@ -13,10 +13,11 @@ from heapq import heappop, heappush
 
 from services.scheduler.core.gangs import Gang, OrderKey
 from services.scheduler.core.queues import Queue
+from services.scheduler.core.resources import Amounts
 from services.scheduler.core.shapes import Shape
 
-Signature = tuple[str, int, bool, tuple[tuple[int, int], ...]]
-"""Queue, kind (0 repair, 1 start, 2 surplus), was queued already, (shape, count) in order."""
+Signature = tuple[str, int, bool, tuple[tuple[int, int], ...], Amounts]
+"""Queue, kind (0 repair, 1 start, 2 surplus), was queued already, (shape, count) in order, floor."""
 
 REPAIR, START, SURPLUS = 0, 1, 2
 
@@ -44,6 +45,18 @@ class NoQuota:
 
 
 @dataclass(frozen=True, slots=True)
+class NoEntry:
+    """It could be placed, but all that it will need (``asked``) is not free beside what is promised.
+
+    ``level`` is the queue whose capability it would pass in ``column``; None: what the nodes have free.
+    """
+
+    level: Queue | None
+    column: int
+    asked: int
+
+
+@dataclass(frozen=True, slots=True)
 class NotOpen:
     """The queue takes no new gangs, or does not exist: then nothing of it is placed any more."""
 
@@ -55,7 +68,7 @@ class Behind:
     holder: Lane
 
 
-Stop = NoRoom | NoQuota | NotOpen | Behind
+Stop = NoRoom | NoQuota | NoEntry | NotOpen | Behind
 Scarce = tuple[str, int, str]
 """What a stopped lane lacks: ("room", shape, "") or ("quota", column, queue)."""
 
@@ -90,6 +103,16 @@ class Lane:
     def stop(self) -> Stop | None:
         """What stops it, None when it is to be tried."""
         return self.stops[0] if self.stops else None
+
+    @property
+    def floor(self) -> Amounts:
+        """What its gangs will need in all, if they said it and have nothing yet."""
+        return self.signature[4]
+
+    @property
+    def starts(self) -> bool:
+        """Its gangs hold nothing yet."""
+        return self.signature[1] == START
 
     @property
     def surplus(self) -> bool:

@@ -7,6 +7,7 @@ objects may come in any order. What becomes of decisions is in ``results``.
 from __future__ import annotations
 
 from services.scheduler.core.decisions import Flight
+from services.scheduler.core.entry import Promises
 from services.scheduler.core.flights import InFlight
 from services.scheduler.core.gangs import Gang, Key, Member, make_gang
 from services.scheduler.core.index import ShapeIndex
@@ -42,6 +43,7 @@ class Model:
         self.pods: dict[Key, Pod] = {}
         self.gangs: dict[Key, Gang] = {}
         self.flights = InFlight(self.nodes, self.queues)
+        self.promises = Promises(self.nodes, self.queues)
         self.dirty: dict[Gang, None] = {}
         """Gangs whose needs may have changed."""
         self.unplaced: dict[Gang, None] = {}
@@ -272,6 +274,7 @@ class Model:
     def _forget(self, gang: Gang) -> None:
         self.dirty.pop(gang, None)
         self.unplaced.pop(gang, None)
+        self.promises.drop(gang)
         self.set_wanted(gang, {})
         self.waiting.leave(gang)
 

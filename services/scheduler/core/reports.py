@@ -14,7 +14,7 @@ from itertools import islice
 
 from services.scheduler.core import room
 from services.scheduler.core.gangs import Gang, Key
-from services.scheduler.core.lanes import Behind, Lane, NoQuota, NoRoom, NotOpen
+from services.scheduler.core.lanes import Behind, Lane, NoEntry, NoQuota, NoRoom, NotOpen
 from services.scheduler.core.model import Model
 from services.scheduler.core.queues import Queue
 from shared.events.contracts import GangReport, Reason
@@ -138,6 +138,8 @@ def explain(model: Model, lane: Lane) -> Reasons:
             return (_not_open(lane.queue),)
         case NoQuota(level=level, column=column, asked=asked):
             return (_quota(model, level, column, asked),)
+        case NoEntry(level=level, column=column, asked=asked):
+            return (_entry(model, level, column, asked),)
         case NoRoom(together=together):
             return _no_room(model, lane, together=together)
         case Behind(holder=holder):
@@ -211,6 +213,29 @@ def _quota(model: Model, level: Queue, column: int, asked: int) -> Reason:
         next_step="ask for less, or raise the queue's capability"
         if never
         else "wait for the queue's other jobs",
+    )
+
+
+def _entry(model: Model, level: Queue | None, column: int, asked: int) -> Reason:
+    name, say = model.resources.names[column], model.resources.describe
+    promised = model.promises.at(level, column)
+    if level is None:
+        free, most = model.promises.free([column])[column], model.nodes.totals().get(column, 0)
+        where, short = "the nodes have", "more than all nodes have"
+    else:
+        most = dict(level.capability or ()).get(column, 0)
+        free = max(0, most - level.held.get(column, 0))
+        where, short = f"queue {level.name} has", "more than the queue may ever hold"
+    never = asked > most
+    return Reason(
+        code="min-resources",
+        message=f"it will need {say(column, asked)} in all, and {where} {say(column, free)} free"
+        + (f", {say(column, promised)} of that promised to gangs that run" if promised else "")
+        + (f"; {short}" if never else ""),
+        numbers={"resource": name, "free": free, "promised": promised, "needed": asked},
+        next_step="lower the PodGroup's minResources"
+        if never
+        else "wait for running jobs to end, or lower the PodGroup's minResources",
     )
 
 

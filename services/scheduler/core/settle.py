@@ -8,7 +8,7 @@ import numpy as np
 
 from services.scheduler.core.decisions import Decision
 from services.scheduler.core.gangs import Gang
-from services.scheduler.core.lanes import Lane, NoRoom
+from services.scheduler.core.lanes import Lane, NoEntry, NoRoom
 from services.scheduler.core.model import Model
 from services.scheduler.core.results import expire
 
@@ -58,6 +58,7 @@ def _assess(model: Model, gang: Gang, now: datetime) -> None:
     model.unplaced.pop(gang, None)
     needs = gang.needs = gang.assess()
     gang.order = gang.order_key()
+    model.promises.note(gang)
     if gang.contract.pool != model.pool:
         model.set_wanted(gang, {})
         return
@@ -95,6 +96,7 @@ def _wake(model: Model, now: datetime) -> None:
         model.queues.changed.clear()
         waiting.wake_lanes_of(changed)
     _wake_capacity(model)
+    _wake_entering(model)
     follow(model)
     if model.nodes.grown:
         model.nodes.grown.clear()
@@ -114,6 +116,13 @@ def _wake_capacity(model: Model) -> None:
         for lane in list(lanes):
             if lane.holding is None or not could_ever_fit(model, lane):
                 waiting.wake(lane)
+
+
+def _wake_entering(model: Model) -> None:
+    """Wake lanes that may begin now, or are kept from it by something else."""
+    for lane in list(model.waiting.by_entry):
+        if model.promises.obstacle(lane) != lane.stop:
+            model.waiting.wake(lane)
 
 
 def _wake_room(model: Model) -> None:
@@ -143,6 +152,8 @@ def _wake_used(model: Model, moved: set[int]) -> None:
         if not shape.rules.allowed[slots].any():
             continue
         for lane in list(lanes):
-            together = isinstance(lane.stop, NoRoom) and lane.stop.together
-            if together or model.index(shape).total < lane.counts[number]:
+            stop = lane.stop
+            several = isinstance(stop, NoRoom) and stop.together
+            several = several or (isinstance(stop, NoEntry) and len(lane.shapes) > 1)
+            if several or model.index(shape).total < lane.counts[number]:
                 waiting.wake(lane)

@@ -6,7 +6,7 @@ Shapes that differ only in amounts share their rules (``rules``).
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 from services.scheduler.core.nodes import Nodes
@@ -53,6 +53,10 @@ class Shapes:
         if shape is None:
             shape = self._shapes[key] = self._make(contract, rules)
         return shape
+
+    def amounts(self, quantities: Mapping[str, int]) -> Amounts:
+        """Return amounts that a gang names beside its members' shapes."""
+        return self._resources.amounts(quantities)
 
     def _make(self, contract: ShapeContract, key: Hashable) -> Shape:
         rules = self._rules.get(key)

@@ -8,6 +8,7 @@ nothing else, which keeps a cycle's cost with what changed:
 - room, but not for all shapes together: any use of a node that one of them may run on, less as well as
   more, since what is placed first then lands elsewhere;
 - no quota, queue not open: quota or state;
+- room, but not for all that it will need: more of that, or less room or quota, which it would stop at first;
 - behind a gang: that gang's stop, its place, the end of its time.
 
 What a lane *holds* follows from its stop. So a lane that holds something is also woken by a gang before
@@ -26,6 +27,7 @@ from services.scheduler.core.lanes import (
     SURPLUS,
     Behind,
     Lane,
+    NoEntry,
     NoQuota,
     NoRoom,
     NotOpen,
@@ -55,6 +57,8 @@ class Waiting:
         """Lanes whose stop for lack of room depends on more than that: by each other shape."""
         self.by_quota: dict[str, dict[Lane, None]] = {}
         self.by_state: dict[str, dict[Lane, None]] = {}
+        self.by_entry: dict[Lane, None] = {}
+        """Lanes that could be placed, and may not begin."""
         self.holders: dict[Scarce, dict[Lane, None]] = {}
         self.exposed: dict[Scarce, dict[Lane, None]] = {}
         """Lanes that hold something, by all that they need."""
@@ -80,6 +84,7 @@ class Waiting:
             kind,
             not gang.pending,
             tuple((shape.number, count) for shape, count in shapes),
+            gang.floor if kind == START else (),
         )
         lane = self.lanes.get(signature)
         if lane is None:
@@ -162,7 +167,10 @@ class Waiting:
                 self.wake(lane)
 
     def wake_where_quota_ran_out(self, names: set[str]) -> None:
-        """Try lanes again that hold something, if a queue that holds more than before stops them now."""
+        """Try lanes again that hold something, or then would, if a queue with more than before stops them."""
+        for lane in list(self.by_entry):
+            if self._queues.over(lane.queue, lane.total):
+                self.wake(lane)
         for name in sorted(names):
             level = self._queues.get(name)
             for column, _ in level.capability or ():
@@ -211,6 +219,8 @@ class Waiting:
                 ]
             case NoQuota(level=level):
                 return [self.by_quota.setdefault(level.name, {})]
+            case NoEntry():
+                return [self.by_entry, *(self.by_use.setdefault(number, {}) for number in lane.counts)]
             case NotOpen():
                 return [self.by_state.setdefault(lane.queue.name, {})]
             case Behind(holder=holder):

@@ -202,6 +202,21 @@ def test_a_gang_is_the_living_pods_and_what_succeeded_counts_for_its_minimum():
     assert ready_to_decide(gang, pods)
 
 
+def test_what_a_group_will_need_in_all_is_told_in_base_units_without_names_of_quotas():
+    """Spark's driver: a minimum of one, resources of the whole application."""
+    asked = {"cpu": "7500m", "memory": "1Gi", "requests.cpu": "9", "limits.cpu": "9", "count/pods": "4"}
+    gang = gang_of(plain(minimum=1, minResources=asked), members(pod("driver")))
+    assert gang.min_resources == {"cpu": 7500, "memory": 1 << 30}
+
+
+def test_what_the_minimum_of_a_group_made_here_needs_is_not_told_again():
+    driver = pod("driver")
+    raw = {**make_podgroup(driver, None, EPOCH), "status": {}}
+    raw["metadata"]["uid"] = "g-1"
+    assert raw["spec"]["minResources"]
+    assert gang_of(read_plain_group(raw), members(driver)).min_resources == {}
+
+
 def test_tasks_have_minimums_of_their_own_only_where_the_groups_covers_them():
     def role(name: str) -> dict:
         return pod(name, annotations={names.TASK_SPEC: name})

@@ -44,6 +44,8 @@ SHAPES = st.sampled_from(
     ]
 )
 
+FLOORS = st.sampled_from([None, None, None, {"nvidia.com/gpu": 4}, {"cpu": 9000, "nvidia.com/gpu": 2}])
+
 
 def summary(decisions: list[Decision]) -> list[tuple[object, ...]]:
     """What a decision says, without its number."""
@@ -174,8 +176,9 @@ class Cluster(RuleBasedStateMachine):
         priority=st.sampled_from([0, 0, 3]),
         slack=st.integers(0, 2),
         then=st.sampled_from(["", "decide", "run", "run"]),
+        in_all=FLOORS,
     )
-    def submit(self, name, shapes, queue_name, priority, slack, then) -> None:
+    def submit(self, name, shapes, queue_name, priority, slack, then, in_all) -> None:
         if ("ns", name) in self.world.books.gangs:
             if not then:
                 return
@@ -187,7 +190,7 @@ class Cluster(RuleBasedStateMachine):
         total = sum(len(one.members) for one in tasks)
         least = max(0, total - slack)
         at = (self.world.now.timestamp() - 1767225600) if priority else 0
-        gang = job(name, *tasks, gang=least, queue=queue_name, priority=priority, at=at)
+        gang = job(name, *tasks, gang=least, queue=queue_name, priority=priority, at=at, in_all=in_all)
         self.world.submit(gang.model_copy(update={"uid": f"{name}-{self.world.decisions}"}))
         if then:
             self.world.decide()
@@ -304,6 +307,8 @@ class Cluster(RuleBasedStateMachine):
                     assert leaving == releasing.get(name, {}).get(resource, 0), (name, resource)
 
     def a_gang_that_nothing_stops_is_placed(self) -> None:
+        for key in [key for key, gang in self.world.books.gangs.items() if gang.min_resources]:
+            self.world.remove_gang(key)  # what it is promised would stop others
         self.world.queue(queue("last", priority=9))
         self.world.node(node("last", gpu=1))
         self.world.submit(job("last", gang=1, gpu=1, queue="last", on=["last"]))
@@ -346,7 +351,7 @@ WANTS = [
 ]
 
 
-def step(cluster: Cluster, dice: random.Random) -> None:  # noqa: C901 - a table of steps
+def step(cluster: Cluster, dice: random.Random, floors: float) -> None:  # noqa: C901 - a table of steps
     """One step of a busy history."""
     what = dice.choices(
         ["submit", "carry", "dies", "delete", "restart", "node", "goes", "queue", "same", "time", "leaving"],
@@ -358,7 +363,10 @@ def step(cluster: Cluster, dice: random.Random) -> None:  # noqa: C901 - a table
         shapes = [
             (dice.choice(WANTS), dice.randint(1, 4), dice.randint(0, 4)) for _ in range(dice.randint(1, 3))
         ]
-        cluster.submit(name, shapes, dice.choice(QUEUES), dice.choice([0, 0, 3]), dice.randint(0, 2), "")
+        where, priority, slack = dice.choice(QUEUES), dice.choice([0, 0, 3]), dice.randint(0, 2)
+        floor = {"cpu": dice.randint(1, 30) * 1000, "nvidia.com/gpu": dice.randint(0, 9)}
+        floor = floor if dice.random() < floors else None
+        cluster.submit(name, shapes, where, priority, slack, "", floor)
     elif what == "carry" and books.flying:
         cluster.carry_out(dice, dice.random() < 0.3)
     elif what == "dies" and books.pods:
@@ -403,7 +411,7 @@ def test_the_promises_hold_through_a_busy_history(seed) -> None:
     cluster = Cluster(replace(POLICY, hold=timedelta(seconds=30 if seed % 2 else 3600)))
     cluster.some_nodes(dice.randint(2, 5), 4)
     for _ in range(80):
-        step(cluster, dice)
+        step(cluster, dice, floors=0.4 if seed % 4 > 1 else 0.0)
         cluster.room_is_never_lost_or_invented()
     cluster.teardown()
     cluster.a_gang_that_nothing_stops_is_placed()
