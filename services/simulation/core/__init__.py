@@ -1,0 +1,1 @@
+"""Manifests and traces in, what became of them out: pure, and the same each time."""
