@@ -19,7 +19,6 @@ from shared.events.contracts import (
     BindFailure,
     Binding,
     DecisionOutcome,
-    Eviction,
     GangDecided,
     GangRef,
     JobAction,
@@ -84,7 +83,6 @@ def test_a_new_gang_is_let_in_and_created_bound():
         ({}, gang(generation=2), "generation 0 is over"),
         ({}, gang(job_phase=JobPhase.ABORTING), "the job is Aborting"),
         ({"enqueue": False}, gang(), "not in the queue any more"),
-        ({"evictions": (Eviction(namespace="d", pod="p", uid="u", reason="r"),)}, gang(), "not carried out"),
     ],
 )
 def test_a_decision_about_what_is_no_more_is_refused(decided, there, why):
