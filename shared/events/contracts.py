@@ -377,7 +377,7 @@ class DecisionOutcome(StrEnum):
 
     APPLIED = "applied"
     PARTIAL = "partial"
-    """Some bindings failed, but the gang has its minimum."""
+    """Some bindings failed, but the gang has its minimum; or some victims stay."""
     ROLLED_BACK = "rolled-back"
     """Too many failed: what was bound was taken back."""
     REFUSED = "refused"
