@@ -91,7 +91,7 @@ async def test_victims_go_with_two_writes_each_and_their_job_answers_as_to_any_l
         policies = [{"event": "PodEvicted", "action": "RestartJob"}]
         await w.admit(job(policies=policies))
         await w.run_gang()
-        pod = w.pods()["train-worker-1"]
+        pod, group = w.pods()["train-worker-1"], w.group()["metadata"]["name"]
         written = len(w.cluster.log)
         result = await evict(w, pod)
         assert result.outcome is DecisionOutcome.APPLIED
@@ -105,7 +105,7 @@ async def test_victims_go_with_two_writes_each_and_their_job_answers_as_to_any_l
         await w.until(lambda: len(evict_events(w)) == 2)
         assert evict_events(w) == [
             ("Pod", "train-worker-1", WHY),
-            ("PodGroup", w.group()["metadata"]["name"], f"pod default/train-worker-1 was evicted: {WHY}"),
+            ("PodGroup", group, f"pod default/train-worker-1 was evicted: {WHY}"),
         ]
 
 
