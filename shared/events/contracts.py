@@ -213,9 +213,6 @@ class BindFailure(Contract):
     message: str
 
 
-class PodCounts(Contract):
-    """A job's pods by what they are doing."""
-
 class EvictionFailure(Contract):
     """Why a pod could not be taken away: it stays. One that was gone already is no failure."""
 
@@ -225,6 +222,9 @@ class EvictionFailure(Contract):
     code: str
     message: str
 
+
+class PodCounts(Contract):
+    """A job's pods by what they are doing."""
 
     pending: Count = 0
     running: Count = 0
@@ -402,11 +402,11 @@ class DecisionApplied(Contract):
     outcome: DecisionOutcome
     bound: tuple[BoundPod, ...] = ()
     failures: tuple[BindFailure, ...] = ()
+    eviction_failures: tuple[EvictionFailure, ...] = ()
+    """Victims that stay. Those not named are leaving, or gone: their pods' states say when."""
     message: str = ""
     at: datetime
 
-    eviction_failures: tuple[EvictionFailure, ...] = ()
-    """Victims that stay. Those not named are leaving, or gone: their pods' states say when."""
 
 class GangReport(Contract):
     """Why this gang waits, its place in its queue, and when it may start."""
