@@ -167,6 +167,7 @@ class Carrier:
             metadata = {**(todo.group_patch.get("metadata") or {}), "uid": group.uid}
             body = {**todo.group_patch, "metadata": metadata}
             await self._hands.api.patch(r.PODGROUPS, wanted.namespace, group.name, body)
+            self._hands.tell_start(group, body, wanted.min_available)
 
     def _may_wait(self, key: str, memory: Memory) -> bool:
         left = memory.status.left(self._hands.clock.monotonic(), self._hands.settings.status_delay_seconds)

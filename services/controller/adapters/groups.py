@@ -374,6 +374,7 @@ class GroupController:
         memory.status.end()
         body = {"metadata": {"uid": group.view.uid}, **patch}
         await self._hands.api.patch(r.PODGROUPS, group.namespace, group.view.name, body)
+        self._hands.tell_start(group.view, body, group.minimum)
 
     def _is_open(self, key: str, group: PlainGroup) -> bool:
         is_open = self._state_of(group.queue) == _OPEN

@@ -14,6 +14,8 @@ from services.controller.adapters.publisher import Publisher
 from services.controller.adapters.recorder import Recorder
 from services.controller.adapters.trail import Trail
 from services.controller.adapters.views import Views
+from services.controller.core.model import JSON, GroupView
+from services.controller.core.podgroups import STARTED
 from services.controller.settings import ControllerSettings
 from shared.clock import Clock
 from shared.keyed import RETRIED, KeyedLocks
@@ -35,11 +37,20 @@ class Hands:
     publisher: Publisher
     recorder: Recorder
     placements: EventRecorder
-    """Events on pods, apart from the others, which they would crowd out."""
+    """Events on what is placed, apart from the others, which they would crowd out."""
     trail: Trail
     telemetry: Telemetry
     memories: Memories
     locks: KeyedLocks
+
+    def tell_start(self, group: GroupView, patch: JSON, minimum: int) -> None:
+        """Have an event say that a gang started, if the patch of its PodGroup does, in Volcano's words.
+
+        A gang of one has none, so that it costs no write more than its pod, unless every pod is to have one.
+        """
+        starts = (patch.get("status") or {}).get("phase") in STARTED and group.phase not in STARTED
+        if starts and (minimum > 1 or self.settings.scheduled_events):
+            self.placements.record(group.raw, "Scheduled", "pod group is ready")
 
 
 async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

@@ -91,7 +91,24 @@ async def test_an_event_on_each_pod_says_where_it_was_put_if_that_is_wanted(worl
         told = {
             one["involvedObject"]["name"]: one["message"]
             for one in w.cluster.all(r.EVENTS)
-            if one["reason"] == "Scheduled"
+            if one["reason"] == "Scheduled" and one["involvedObject"]["kind"] == "Pod"
         }
         places = w.places() if wanted else {}
         assert told == {pod: f"Successfully assigned default/{pod} to {node}" for pod, node in places.items()}
+
+
+@pytest.mark.parametrize(
+    ("minimum", "wanted", "told"),
+    [(4, False, ["pod group is ready"]), (1, False, []), (1, True, ["pod group is ready"])],
+)
+async def test_an_event_says_once_that_a_gang_started_and_of_a_gang_of_one_if_that_is_wanted(
+    world, minimum, wanted, told
+):
+    async with world(scheduled_events=wanted) as w:
+        await w.admit(job(minAvailable=minimum))
+        await w.run_gang()
+        w.cluster.run_pods()
+        await asyncio.sleep(5)
+        events = [one for one in w.cluster.all(r.EVENTS) if one["involvedObject"]["kind"] == "PodGroup"]
+        assert [one["message"] for one in events] == told
+        assert {(one["reason"], one["type"]) for one in events} <= {("Scheduled", "Normal")}

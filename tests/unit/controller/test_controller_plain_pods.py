@@ -208,6 +208,10 @@ async def test_a_gang_that_an_integration_made_starts_whole_or_not_at_all_and_sa
         await w.all_bound(*pods)
         await w.one.until(lambda: w.status("spark-pg").get("running") == 4)
         assert [one["type"] for one in w.status("spark-pg")["conditions"]] == ["Scheduled"]
+        await w.one.until(lambda: "Scheduled: pod group is ready" in _events(w, "spark-pg"))
+        await asyncio.sleep(5)
+        told = [event.partition(":")[0] for event in _events(w, "spark-pg")]
+        assert sorted(told) == ["Scheduled", "Unschedulable"]
 
 
 def _unschedulable(pod: dict) -> bool:
