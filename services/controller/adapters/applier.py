@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from services.controller.adapters.dry_runs import DryRuns
+from services.controller.adapters.evictor import Evictor
 from services.controller.adapters.hands import Hands, together
 from services.controller.adapters.memory import Memory
-from services.controller.adapters.evictor import Evictor
 from services.controller.adapters.plain_applier import BIND_TRIES, PlainApplier
 from services.controller.adapters.provisioning import Provisioning
 from services.controller.adapters.views import job_key
@@ -68,13 +68,13 @@ class Applier:
         plain: PlainApplier,
         provisioning: Provisioning,
         dry_runs: DryRuns,
+        evictor: Evictor,
     ) -> None:
         self._hands = hands
+        self._evictor = evictor
         self._dry_runs = dry_runs
-        evictor: Evictor,
         self._provisioning = provisioning
         self._touch = touch
-        self._evictor = evictor
         self._plain = plain
         self._concluded: dict[str, None] = {}
 
@@ -132,10 +132,10 @@ class Applier:
             outcome=result.outcome,
             bound=result.bound,
             failures=result.failures,
+            eviction_failures=result.eviction_failures,
             message=result.message,
             at=self._hands.clock.now(),
         )
-            eviction_failures=result.eviction_failures,
         await self._hands.observer.flush()
         await self._hands.publisher.applied(applied, message.envelope.traceparent)
         self._conclude(decision.decision)
@@ -170,6 +170,7 @@ class Applier:
         verdict = examine(decision, gang)
         if verdict.refused or gang.wanted is None or gang.group is None:
             return Conclusion(DecisionOutcome.REFUSED, message=verdict.refused)
+        staying = await self._evictor.evict(decision.evictions)
         if verdict.enqueue:
             await self._hands.api.set_phase(gang.wanted.namespace, gang.group, PodGroupPhase.INQUEUE)
         if not verdict.hopeless:
@@ -177,7 +178,6 @@ class Applier:
             await self._provisioning.place(gang.wanted.namespace, places)
         if not (verdict.hopeless or self._hands.settings.born_bound):
             steps = await together(self._make(gang.wanted, gang.status, step) for step in verdict.steps)
-        staying = await self._evictor.evict(decision.evictions)
             verdict = examine_created(decision, gang, verdict, steps)
         outcome = await self._bind_all(gang.wanted, gang.status, verdict)
         result = conclude(decision, gang, outcome.bound, outcome.failures)

@@ -87,9 +87,8 @@ class Conclusion:
     bound: tuple[BoundPod, ...] = ()
     failures: tuple[BindFailure, ...] = ()
     take_back: tuple[BoundPod, ...] = ()
-    message: str = ""
     eviction_failures: tuple[EvictionFailure, ...] = ()
-
+    message: str = ""
 
     def with_victims(self, staying: tuple[EvictionFailure, ...]) -> Conclusion:
         """Return it with the victims that stay: the gang has less room than it was decided to have."""
@@ -98,6 +97,8 @@ class Conclusion:
         outcome = DecisionOutcome.PARTIAL if self.outcome is DecisionOutcome.APPLIED else self.outcome
         message = self.message or f"{len(staying)} pods could not be evicted: {staying[0].message}"
         return replace(self, outcome=outcome, eviction_failures=staying, message=message)
+
+
 def examine(decision: GangDecided, gang: Gang) -> Verdict:
     """Say what each binding needs, or why the decision is void."""
     refused = _void(decision, gang)
