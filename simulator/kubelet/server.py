@@ -52,7 +52,7 @@ async def serve_kubelet_api(
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, host, port, ssl_context=await asyncio.to_thread(_tls, host))
+        site = web.TCPSite(runner, host, port, ssl_context=await asyncio.to_thread(_tls, host, clock.now()))
         try:
             await site.start()
         except OSError as error:
@@ -62,11 +62,10 @@ async def serve_kubelet_api(
         await runner.cleanup()
 
 
-def _tls(host: str) -> ssl.SSLContext:
+def _tls(host: str, now: dt.datetime) -> ssl.SSLContext:
     """Return a context with a certificate signed by itself, as a kubelet makes one that was given none."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
-    now = dt.datetime.now(dt.UTC)
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
