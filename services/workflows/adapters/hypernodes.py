@@ -9,12 +9,13 @@ from pydantic import ValidationError
 from services.workflows.adapters.hands import Hands
 from services.workflows.adapters.views import key_of
 from services.workflows.core.discovery import SOURCE, Config, changes, discover, read_config
-from services.workflows.core.hypernodes import Topology, status
+from services.workflows.core.hypernodes import status
 from services.workflows.core.model import Note, difference
 from shared.api import names
 from shared.api import resources as r
 from shared.api.topology import HyperNode
 from shared.errors import AlreadyExists, NotFound, Refused
+from shared.hypernodes.tree import Topology
 from shared.kube.port import JSON
 
 HYPERNODE: Final = "hypernode:"

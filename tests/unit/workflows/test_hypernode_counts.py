@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.workflows.core.hypernodes import Topology, status
-from services.workflows.core.membership import matches
+from services.workflows.core.hypernodes import status
 from shared.api.meta import LabelSelector
 from shared.api.topology import HyperNode
+from shared.hypernodes.membership import matches
+from shared.hypernodes.tree import Topology
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -1,0 +1,1 @@
+"""Hypernodes: which nodes each holds, at any depth. Pure; what asks keeps it told of changes."""
