@@ -2,9 +2,10 @@
 
 A change marks its object; marks are worked off in bursts: each object's fact is made from the informers'
 stores, and published when it differs from the last one published under its key. An object that is gone,
-or a pod that has ended, leaves a tombstone. A pod that held room and was gone again before its fact was told
-is told as ended: the scheduler counts it until it hears of it. What cannot be read, or is too large for a
-record, is left out and said once; a PodGroup whose gang is too large is told without it.
+or a pod that has ended, leaves a tombstone. A pod that held room and is gone again, or has left its name to
+another, before the next burst is told as ended: the scheduler counts it until it hears of it. What cannot be
+read, or is too large for a record, is left out and said once; a PodGroup whose gang is too large is told
+without it.
 
 On start the topic's own content is what counts as published: what was deleted while nobody looked gets its
 tombstone, and a lost topic is filled anew.
@@ -84,8 +85,8 @@ class Observer:
         self._shapes = gangs.shapes
         self._published: dict[bytes, bytes] = {}
         """A digest of the last fact under each key."""
-        self._marked: dict[Ref, JSON | None] = {}
-        """What may have changed; of a pod, how it was when it last held room since then."""
+        self._marked: dict[Ref, dict[str, JSON]] = {}
+        """What may have changed; of pods, by UID, how each of that name was when it last held room."""
         self._held: set[Ref] = set()
         """Pods whose end is not told yet."""
         self._sending: dict[tuple[str, str], Gang] = {}
@@ -115,9 +116,10 @@ class Observer:
     def touch(self, resource: Resource, namespace: str, name: str) -> None:
         """Note that an object's fact may have changed."""
         if resource in KINDS:
-            ref = (resource, namespace, name)
+            seen = self._marked.setdefault((resource, namespace, name), {})
             raw = self._views.get(r.PODS, namespace, name) if resource is r.PODS else None
-            self._marked[ref] = raw if raw is not None and _holds_room(raw) else self._marked.get(ref)
+            if raw is not None and _holds_room(raw):
+                seen[raw["metadata"]["uid"]] = raw
             self._wake.set()
 
     def hold(self, namespace: str, pod: str) -> None:
@@ -207,12 +209,13 @@ class Observer:
                 try:
                     await self._publish(marked)
                 except BaseException:
-                    later = self._marked
-                    self._marked = marked | {ref: seen or marked.get(ref) for ref, seen in later.items()}
+                    later, self._marked = self._marked, marked
+                    for ref, seen in later.items():
+                        marked[ref] = marked.get(ref, {}) | seen
                     self._wake.set()
                     raise
 
-    async def _publish(self, marked: dict[Ref, JSON | None]) -> None:
+    async def _publish(self, marked: dict[Ref, dict[str, JSON]]) -> None:
         records: list[Record] = []
         after: dict[bytes, bytes | None] = {}
         self._sending.clear()
@@ -235,39 +238,42 @@ class Observer:
             kind = topics.parse_state_key(record.key or b"//")[0]
             self._facts(kind, "gone" if record.value is None else "exists").inc()
 
-    def _records(self, ref: Ref, key: bytes, seen: JSON | None) -> tuple[list[Record], bytes | None]:
-        """Return what must be published about an object: nothing, its fact, its end, or both.
+    def _records(self, ref: Ref, key: bytes, seen: dict[str, JSON]) -> tuple[list[Record], bytes | None]:
+        """Return what must be published about an object: ends of former pods, its fact, its end; or nothing.
 
-        ``seen`` is a pod as it held room since the last fact. The second value is the digest of the fact that
-        stands afterwards; None for none.
+        ``seen`` are the pods that held room since the last fact. The second value is the digest of the fact
+        that stands afterwards; None for none.
         """
         resource, namespace, name = ref
-        raw = self._views.get(*ref)
-        gone = Record(topics.CLUSTER_STATE, key, None)
-        known = self._published.get(key)
+        raw, known = self._views.get(*ref), self._published.get(key)
+        past = [pod for uid, pod in seen.items() if raw is None or uid != raw["metadata"]["uid"]]
         if raw is None:
-            held = ref in self._held
             self._problems.pop(ref, None)
             if resource is r.PODGROUPS:
                 self._refused.pop((namespace, name), None)
-            if held and known is not None:
-                return [], known
-            if known is None and seen is not None:
-                raw = seen if held else _as_ended(seen)
+            if ref in self._held:
+                if not past:
+                    return [], known
+                raw = past.pop()
+        ends = [self._fact(resource, _as_ended(pod)) for pod in past]
+        told = [self._encode(key, end, encode_data(end)) for end in ends if end is not None]
         fact = None if raw is None else self._fact(resource, raw)
+        gone = Record(topics.CLUSTER_STATE, key, None)
         if fact is None:
-            return ([] if known is None else [gone]), None
+            return ([*told, gone] if told or known is not None else []), None
         value = encode_data(fact)
-        digest = _digest(value)
         if isinstance(fact, PodState) and fact.phase in _ENDED:
-            untold = known is None and seen is None
-            return ([] if untold else [self._encode(key, fact, value, digest), gone]), None
-        return ([] if digest == known else [self._encode(key, fact, value, digest)]), digest
+            untold = known is None and not seen
+            return ([] if untold else [*told, self._encode(key, fact, value), gone]), None
+        digest = _digest(value)
+        if digest == known and not told:
+            return [], known
+        return [*told, self._encode(key, fact, value)], digest
 
-    def _encode(self, key: bytes, fact: Contract, value: bytes, digest: bytes) -> Record:
+    def _encode(self, key: bytes, fact: Contract, value: bytes) -> Record:
         subject = key.decode()
         envelope = Envelope(
-            id=hashed_id(16, "fact", subject, digest.hex()),
+            id=hashed_id(16, "fact", subject, _digest(value).hex()),
             source=SOURCE,
             time=self._clock.now(),
             data=fact,

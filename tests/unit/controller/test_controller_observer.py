@@ -111,6 +111,24 @@ async def test_a_pod_that_held_room_for_less_than_a_burst_is_told_as_ended(world
         assert await _phases(w, b"pod/default/short") == [phase, None]
 
 
+async def test_pods_of_one_name_that_follow_each_other_within_a_burst_are_all_told_as_far_as_they_held_room(
+    world,
+):
+    async with world(observe_delay_seconds=0.5) as w:
+        waits = {"metadata": {"name": "short"}, "spec": {"containers": [{"name": "c"}]}}
+        holds = {**waits, "spec": {**waits["spec"], "nodeName": "n1"}}
+        w.cluster.put(r.PODS, waits, "default")
+        await asyncio.sleep(2)
+        told = len(await _phases(w, b"pod/default/short"))
+        for body in (holds, holds, waits, holds):
+            w.cluster.remove(r.PODS, "default", "short", graceful=False)
+            w.cluster.put(r.PODS, body, "default")
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(2)
+        assert told == 1
+        assert await _phases(w, b"pod/default/short") == ["Pending", "Failed", "Failed", "Pending"]
+
+
 async def test_a_pod_that_never_held_room_goes_untold(world):
     async with world(observe_delay_seconds=0.5) as w:
         await asyncio.sleep(2)
