@@ -1,0 +1,42 @@
+"""Volcano's scheduler configuration, read as it is, to a policy of ours.
+
+``terms`` says what words are, ``sharing``, ``placement`` and ``actions`` are the words (the page
+``docs/policy/configuration.md`` is made from them), ``document`` and ``reader`` read a file, ``areas``
+makes a policy of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from services.scheduler.core.configuration.areas import to_policy
+from services.scheduler.core.configuration.document import parse
+from services.scheduler.core.configuration.found import Code, Problem
+from services.scheduler.core.configuration.reader import read
+from services.scheduler.core.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """A policy, what is wrong with the file it was read from (then it must not be used), and remarks.
+
+    With problems ``policy`` is what the rest of the file says.
+    """
+
+    policy: Policy
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def configure(text: str, base: Policy, own: Collection[str] = ()) -> Configured:
+    """Read a configuration file. ``base`` says what a file cannot; ``own`` names plugins beside Volcano's."""
+    try:
+        document = parse(text)
+    except ValueError as error:
+        return Configured(base, (Problem("", str(error), Code.UNREADABLE),))
+    found = read(document, own)
+    return Configured(to_policy(found, base), tuple(found.problems), tuple(found.notes))
+
+
+__all__ = ["Code", "Configured", "Problem", "configure"]

@@ -1,0 +1,74 @@
+"""Volcano's actions. Their order in the file means nothing to us: a cycle has one order."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from services.scheduler.core.configuration.terms import Action, Argument, Stand, flag
+from services.scheduler.core.configuration.values import whole
+
+_LATER: Final = "not done yet"
+_EFFORT: Final = "every node and victim is looked at"
+
+
+def _effort(name: str, default: int) -> Argument:
+    return Argument(name, whole(0), default, "how far is searched", Stand.NEEDLESS, why=_EFFORT)
+
+
+_CACHE: Final = flag(
+    "predicateErrorCacheEnable", "keep refusals", default=True, stand=Stand.NEEDLESS, why="always kept"
+)
+
+ACTIONS: Final = (
+    Action("enqueue", "gangs are let into their queue", Stand.ALWAYS, "by the decision that places them"),
+    Action("allocate", "gangs are placed where there is room", Stand.ALWAYS, arguments=(_CACHE,)),
+    Action("backfill", "pods that ask for nothing are placed", Stand.ALWAYS),
+    Action(
+        "preempt",
+        "gangs take the room of gangs of lower priority in their queue",
+        Stand.REFUSED,
+        _LATER,
+        arguments=(
+            _CACHE,
+            flag(
+                "enableTopologyAwarePreemption",
+                "simulate before evicting",
+                default=False,
+                stand=Stand.NEEDLESS,
+                why="always simulated",
+            ),
+            _effort("topologyAwarePreemptWorkerNum", 16),
+            _effort("minCandidateNodesPercentage", 10),
+            _effort("minCandidateNodesAbsolute", 1),
+            _effort("maxCandidateNodesAbsolute", 100),
+        ),
+    ),
+    Action(
+        "reclaim",
+        "queues take back what they deserve from others that have more",
+        Stand.REFUSED,
+        _LATER,
+        arguments=(_CACHE,),
+    ),
+    Action(
+        "gangpreempt",
+        "as preempt, whole gangs for whole gangs",
+        Stand.REFUSED,
+        _LATER,
+        arguments=(
+            _effort("maxDomains", 8),
+            flag("allowWholeBundle", "evict gangs below their minimum", default=True),
+        ),
+    ),
+    Action(
+        "gangreclaim",
+        "as reclaim, whole gangs for whole gangs",
+        Stand.REFUSED,
+        _LATER,
+        arguments=(
+            _effort("maxDomains", 8),
+            flag("allowWholeBundle", "evict gangs below their minimum", default=True),
+        ),
+    ),
+    Action("shuffle", "pods are moved as rescheduling and tdm say", Stand.REFUSED, _LATER),
+)

@@ -1,0 +1,49 @@
+"""From a configuration to a policy: what each area of choices becomes.
+
+A plugin that is not named is off. What the file cannot say (times of waiting, say) stays as in ``base``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from services.scheduler.core.configuration.found import Configuration, Named
+from services.scheduler.core.policy import Policy, Scores
+
+
+def to_policy(found: Configuration, base: Policy) -> Policy:
+    """Return the policy that a configuration says."""
+    return replace(base, scores=_scores(found, base.scores))
+
+
+def _scores(found: Configuration, base: Scores) -> Scores:
+    binpack = found.plugin("binpack", "enableNodeOrder")
+    order = _arguments(found.plugin("nodeorder", "enableNodeOrder"))
+    scores = replace(
+        base,
+        node_affinity_weight=order.get("nodeaffinity.weight", 0.0),
+        taint_weight=order.get("tainttoleration.weight", 0.0),
+    )
+    if binpack is None:
+        return replace(scores, binpack_weight=0.0)
+    return replace(
+        scores,
+        binpack_weight=_arguments(binpack)["binpack.weight"],
+        resource_weights=_weights(_arguments(binpack), "binpack"),
+        extended_weight=0.0,
+    )
+
+
+def _weights(arguments: Mapping[str, Any], prefix: str) -> tuple[tuple[str, float], ...]:
+    """Return the weights of CPU, memory and each other resource that is listed."""
+    given = arguments[f"{prefix}.resources."]
+    weights = {"cpu": arguments[f"{prefix}.cpu"], "memory": arguments[f"{prefix}.memory"], "pods": 0.0}
+    weights |= {name: given.get(name, 1.0) for name in arguments[f"{prefix}.resources"]}
+    return tuple(weights.items())
+
+
+def _arguments(plugin: Named | None) -> Mapping[str, Any]:
+    """Return a plugin's arguments; none when it is off. Their kinds say what they are."""
+    return {} if plugin is None else plugin.arguments

@@ -1,0 +1,189 @@
+"""Volcano's plugins for where: which nodes pods may run on, and which are better."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from services.scheduler.core.configuration.terms import Argument, Plugin, Stand, Vote, flag
+from services.scheduler.core.configuration.values import (
+    MAPPING,
+    NAMES,
+    TEXT,
+    WEIGHT,
+    choice,
+    number,
+)
+
+_LATER: Final = "not done yet"
+_ALWAYS: Final = Vote(Stand.ALWAYS)
+
+
+def _test(name: str, says: str) -> Argument:
+    return flag(f"predicate.{name}Enable", says, default=True, stand=Stand.ALWAYS, harmless=(True,))
+
+
+def _absent(name: str, says: str) -> Argument:
+    """A test that we do not make: asking for none is harmless."""
+    return flag(
+        f"predicate.{name}Enable", says, default=True, stand=Stand.REFUSED, harmless=(False,), why=_LATER
+    )
+
+
+def _weight(name: str, default: float, says: str, stand: Stand = Stand.DONE, why: str = "") -> Argument:
+    return Argument(f"{name}.weight", WEIGHT, default, says, stand, (0.0,), why)
+
+
+PLUGINS: Final = (
+    Plugin(
+        "predicates",
+        "whether a node takes a pod at all",
+        Stand.ALWAYS,
+        votes={"enablePredicate": _ALWAYS},
+        arguments=(
+            _test("NodeAffinity", "node selectors and required node affinity"),
+            _test("TaintToleration", "taints against tolerations"),
+            _absent("NodePorts", "host ports"),
+            _absent("PodAffinity", "required affinity and anti-affinity between pods"),
+            _absent("PodTopologySpread", "spread constraints that must hold"),
+            _absent("NodeVolumeLimits", "volumes per node"),
+            _absent("VolumeZone", "zones of volumes"),
+            _absent("VolumeBinding", "claims that are bound to nodes"),
+            flag(
+                "predicate.DynamicResourceAllocationEnable",
+                "resource claims",
+                default=False,
+                stand=Stand.LACKING,
+                harmless=(False,),
+                why="resource claims are not looked at yet",
+            ),
+            flag("predicate.CacheEnable", "keep answers", default=False, stand=Stand.NEEDLESS),
+        ),
+    ),
+    Plugin(
+        "binpack",
+        "fuller nodes first",
+        votes={"enableNodeOrder": Vote()},
+        arguments=(
+            Argument("binpack.weight", WEIGHT, 1.0, "of the whole score"),
+            Argument("binpack.cpu", WEIGHT, 1.0, "of CPU in it"),
+            Argument("binpack.memory", WEIGHT, 1.0, "of memory in it"),
+            Argument("binpack.resources", NAMES, "", "more resources that count"),
+            Argument("binpack.resources.", WEIGHT, None, "weight of one of them, 1 if not named"),
+        ),
+    ),
+    Plugin(
+        "nodeorder",
+        "Kubernetes' own scores",
+        votes={"enableNodeOrder": Vote()},
+        arguments=(
+            _weight("nodeaffinity", 2.0, "preferred node affinity"),
+            _weight("tainttoleration", 3.0, "fewer PreferNoSchedule taints"),
+            _weight("leastrequested", 1.0, "emptier nodes", Stand.REFUSED, _LATER),
+            _weight("mostrequested", 0.0, "fuller nodes", Stand.REFUSED, _LATER),
+            _weight("balancedresource", 1.0, "CPU and memory used alike", Stand.REFUSED, _LATER),
+            _weight("podaffinity", 2.0, "preferred affinity between pods", Stand.REFUSED, _LATER),
+            _weight("podtopologyspread", 2.0, "spread constraints", Stand.REFUSED, _LATER),
+            _weight(
+                "imagelocality",
+                1.0,
+                "nodes that have the image",
+                Stand.REFUSED,
+                "facts about nodes do not tell their images",
+            ),
+        ),
+    ),
+    Plugin(
+        "resource-strategy-fit",
+        "each resource packed or spread as chosen",
+        Stand.REFUSED,
+        _LATER,
+        votes={"enableNodeOrder": Vote()},
+        arguments=(
+            Argument("resourceStrategyFitWeight", WEIGHT, 10.0, "of the whole score"),
+            Argument("resources", MAPPING, None, "type and weight by resource, * at the end of a name"),
+            Argument(
+                "sra", MAPPING, None, "keep nodes with scarce resources free", Stand.REFUSED, (), _LATER
+            ),
+            Argument("proportional", MAPPING, None, "keep shares free", Stand.REFUSED, (), _LATER),
+        ),
+    ),
+    Plugin(
+        "task-topology",
+        "tasks of a job near to each other, or apart",
+        Stand.REFUSED,
+        _LATER,
+        arguments=(Argument("task-topology.weight", WEIGHT, 1.0, "of the score"),),
+    ),
+    Plugin(
+        "numa-aware",
+        "CPUs of one NUMA node",
+        Stand.REFUSED,
+        _LATER,
+        arguments=(Argument("weight", WEIGHT, 1.0, "of the score"),),
+    ),
+    Plugin(
+        "network-topology-aware",
+        "gangs inside one domain of the network",
+        Stand.REFUSED,
+        _LATER,
+        arguments=(
+            Argument("weight", WEIGHT, 1.0, "of the score"),
+            Argument("hypernode.binpack.cpu", WEIGHT, 1.0, "of CPU in filling domains"),
+            Argument("hypernode.binpack.memory", WEIGHT, 1.0, "of memory in it"),
+            Argument("hypernode.binpack.resources", NAMES, "", "more resources that count"),
+            Argument("hypernode.binpack.resources.", WEIGHT, None, "weight of one of them"),
+            flag("hypernode.binpack.normal-pod.enable", "for pods without a topology too", default=True),
+            Argument("hypernode.binpack.normal-pod.fading", number(0), 0.8, "less with each tier"),
+            Argument(
+                "hypernode.gradient.evict.max-hypernodes",
+                number(1),
+                8.0,
+                "domains that are tried with evictions",
+                Stand.NEEDLESS,
+            ),
+        ),
+    ),
+    Plugin(
+        "deviceshare",
+        "parts of GPUs",
+        Stand.REFUSED,
+        _LATER,
+        arguments=(
+            flag("deviceshare.GPUSharingEnable", "GPU memory", default=False),
+            flag("deviceshare.GPUNumberEnable", "whole GPUs by number", default=False),
+            flag("deviceshare.VGPUEnable", "virtual GPUs", default=False),
+            flag("deviceshare.NodeLockEnable", "one pod at a time on a node", default=False),
+            flag("deviceshare.AscendMindClusterVNPUEnable", "Ascend vNPU", default=False),
+            flag("deviceshare.AscendHAMiVNPUEnable", "Ascend vNPU by HAMi", default=False),
+            Argument("deviceshare.SchedulePolicy", choice("binpack", "spread"), None, "of cards"),
+            Argument("deviceshare.ScheduleWeight", WEIGHT, 0.0, "of the score"),
+            Argument("deviceshare.KnownGeometriesCMName", TEXT, "volcano-vgpu-device-config", "of MIG"),
+            Argument("deviceshare.KnownGeometriesCMNamespace", TEXT, "kube-system", "of MIG"),
+        ),
+    ),
+    Plugin(
+        "usage",
+        "nodes that really have less to do first",
+        Stand.REFUSED,
+        _LATER,
+        arguments=(
+            _weight("usage", 5.0, "of the score"),
+            _weight("cpu", 1.0, "of CPU in it"),
+            _weight("memory", 1.0, "of memory in it"),
+            Argument("thresholds", MAPPING, None, "cpu and mem in percent, above which a node takes no pod"),
+            Argument("estimator", MAPPING, None, "what pods that have just come will use"),
+        ),
+    ),
+    Plugin(
+        "nodegroup",
+        "queues on groups of nodes",
+        Stand.REFUSED,
+        _LATER,
+        votes={"enableNodeOrder": Vote(), "enablePredicate": Vote()},
+        arguments=(
+            flag("strict", "a queue without affinity gets nodes without a group only", default=True),
+            flag("enablePreferredOrder", "the order of preferred groups counts", default=False),
+        ),
+    ),
+)
+"""In the order in which they are told."""

@@ -1,0 +1,165 @@
+"""Volcano's plugins for who comes first, who gets how much, and who may be made to leave."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from services.scheduler.core.configuration.terms import Argument, Plugin, Stand, Vote, flag
+from services.scheduler.core.configuration.values import (
+    DURATION,
+    LISTING,
+    MAPPING,
+    TEXT,
+    number,
+    whole,
+)
+
+_ALWAYS: Final = Vote(Stand.ALWAYS)
+_NO_ENTRY: Final = Vote(Stand.NEEDLESS, "a gang is let in by the decision that places it")
+_LATER: Final = "not done yet"
+
+PLUGINS: Final = (
+    Plugin(
+        "priority",
+        "gangs of higher priority come first, and may take the room of strictly lower ones",
+        Stand.ALWAYS,
+        votes={
+            "enableJobOrder": _ALWAYS,
+            "enableTaskOrder": _ALWAYS,
+            "enabledSubJobOrder": _ALWAYS,
+            "enablePreemptable": _ALWAYS,
+            "enableJobStarving": _ALWAYS,
+        },
+    ),
+    Plugin(
+        "gang",
+        "the minimum of a gang, or none of it",
+        Stand.ALWAYS,
+        votes={
+            "enableJobOrder": _ALWAYS,
+            "enableJobReady": _ALWAYS,
+            "enableJobPipelined": _ALWAYS,
+            "enableJobStarving": _ALWAYS,
+            "enabledSubJobReady": _ALWAYS,
+            "enabledSubJobPipelined": _ALWAYS,
+            "enabledSubJobOrder": _ALWAYS,
+            "enablePreemptable": Vote(),
+            "enableReclaimable": Vote(),
+        },
+    ),
+    Plugin(
+        "conformance",
+        "pods of kube-system and system-critical pods are never evicted",
+        Stand.ALWAYS,
+        votes={"enablePreemptable": _ALWAYS, "enableReclaimable": _ALWAYS},
+    ),
+    Plugin(
+        "overcommit",
+        "how much more than the cluster has is let into the queues",
+        Stand.NEEDLESS,
+        "a gang is let in by the decision that places it, so nothing is let in beyond what there is",
+        votes={"enableJobEnqueued": _NO_ENTRY},
+        arguments=(Argument("overcommit-factor", number(0), 1.2, "times the cluster", Stand.NEEDLESS),),
+    ),
+    Plugin(
+        "drf",
+        "in a queue, gangs whose job has the smaller dominant share come first",
+        Stand.LACKING,
+        "in a queue the order is priority and age yet",
+    ),
+    Plugin("proportion", "queues share by weight", votes={"enableJobEnqueued": _NO_ENTRY}),
+    Plugin(
+        "capacity",
+        "queues have what they deserve, and up to their capability",
+        Stand.REFUSED,
+        _LATER,
+        votes={"enableJobEnqueued": _NO_ENTRY},
+        arguments=(
+            Argument(
+                "ancestorReclaimLevel",
+                whole(0),
+                0,
+                "how many levels up a queue counts as its parents' child when it takes back",
+            ),
+            flag(
+                "capacity.DynamicResourceAllocationEnable",
+                "count devices of resource claims",
+                default=False,
+                stand=Stand.REFUSED,
+                harmless=(False,),
+                why=_LATER,
+            ),
+            flag(
+                "capacity.DRAConsumableCapacityEnable",
+                "count shared capacity of devices",
+                default=False,
+                stand=Stand.REFUSED,
+                harmless=(False,),
+                why=_LATER,
+            ),
+        ),
+    ),
+    Plugin(
+        "sla",
+        "a gang that waits for longer than it should comes first",
+        Stand.REFUSED,
+        _LATER,
+        arguments=(Argument("sla-waiting-time", DURATION, None, "for how long a gang waits at most"),),
+    ),
+    Plugin(
+        "resourcequota",
+        "a gang that its namespace's ResourceQuota forbids is not let in",
+        Stand.REFUSED,
+        "quotas are the API server's to enforce: it refuses the pods, and the gang's reason says so",
+    ),
+    Plugin("pdb", "PodDisruptionBudgets are kept", Stand.REFUSED, _LATER),
+    Plugin("cdp", "no eviction within a pod's cooldown time", Stand.REFUSED, _LATER),
+    Plugin(
+        "tdm",
+        "preemptable pods on nodes of a zone during some hours",
+        Stand.REFUSED,
+        _LATER,
+        arguments=(
+            Argument("tdm.revocable-zone.", TEXT, None, "hours of a zone, HH:MM-HH:MM"),
+            Argument("tdm.evict.period", DURATION, "1m", "how often pods are evicted outside of them"),
+        ),
+    ),
+    Plugin(
+        "rescheduling",
+        "pods are moved off nodes that have little to do",
+        Stand.REFUSED,
+        _LATER,
+        arguments=(
+            Argument("interval", DURATION, "5m", "how often"),
+            Argument("metricsPeriod", DURATION, "5m", "over which use is measured"),
+            Argument("strategies", LISTING, None, "what moves, with params"),
+            Argument("queueSelector", LISTING, None, "of which queues"),
+            Argument("labelSelector", MAPPING, None, "of which pods"),
+        ),
+    ),
+    Plugin(
+        "extender",
+        "a program asked over HTTP",
+        Stand.REFUSED,
+        "write a plugin instead (examples/plugins): it is asked about all nodes at once, in the process",
+        arguments=(
+            Argument("extender.urlPrefix", TEXT, None, "where"),
+            Argument("extender.httpTimeout", DURATION, "1s", "for how long"),
+            Argument("extender.onSessionOpenVerb", TEXT, None, "path"),
+            Argument("extender.onSessionCloseVerb", TEXT, None, "path"),
+            Argument("extender.predicateVerb", TEXT, None, "path"),
+            Argument("extender.prioritizeVerb", TEXT, None, "path"),
+            Argument("extender.preemptableVerb", TEXT, None, "path"),
+            Argument("extender.reclaimableVerb", TEXT, None, "path"),
+            Argument("extender.queueOverusedVerb", TEXT, None, "path"),
+            Argument("extender.jobEnqueueableVerb", TEXT, None, "path"),
+            Argument("extender.jobEnqueuedVerb", TEXT, None, "path"),
+            Argument("extender.jobReadyVerb", TEXT, None, "path"),
+            Argument("extender.allocateFuncVerb", TEXT, None, "path"),
+            Argument("extender.deallocateFuncVerb", TEXT, None, "path"),
+            flag("extender.ignorable", "go on without an answer", default=False),
+            Argument("extender.managedResources", LISTING, None, "pods with these only"),
+        ),
+    ),
+)
+"""In the order in which they are told."""

@@ -1,0 +1,126 @@
+"""Values of arguments: what each kind of value may be, and how it is read.
+
+A number may be written as text, as in files that were made for older versions. Every reader raises
+ValueError with what was wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from math import isfinite
+
+from shared.api.duration import parse_duration
+
+Read = Callable[[object], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of value: its name for readers, and its reader."""
+
+    name: str
+    read: Read
+
+
+def number(low: float, high: float | None = None) -> Kind:
+    """A number from ``low`` to ``high``, both included; read as float."""
+    wanted = f"a number of {low:g} or more" if high is None else f"a number from {low:g} to {high:g}"
+
+    def read(value: object) -> float:
+        try:
+            found = float(_digits(value))
+        except ValueError:
+            raise ValueError(wanted) from None
+        if not isfinite(found) or found < low or (high is not None and found > high):
+            raise ValueError(wanted)
+        return found
+
+    return Kind("number", read)
+
+
+def whole(low: int) -> Kind:
+    """A whole number, ``low`` or more; read as int."""
+    wanted = f"a whole number of {low} or more"
+
+    def read(value: object) -> int:
+        try:
+            found = int(_digits(value))
+        except ValueError:
+            raise ValueError(wanted) from None
+        if found < low:
+            raise ValueError(wanted)
+        return found
+
+    return Kind("whole number", read)
+
+
+def _digits(value: object) -> str:
+    """Return a number as text; Python would take more for one than YAML does."""
+    text = str(value)
+    if isinstance(value, bool) or "_" in text:
+        raise ValueError("not a number")
+    return text
+
+
+def choice(*values: str) -> Kind:
+    """One of some words."""
+
+    def read(value: object) -> str:
+        if value not in values:
+            raise ValueError(f"one of {', '.join(values)}")
+        return str(value)
+
+    return Kind(" or ".join(values), read)
+
+
+def _boolean(value: object) -> bool:
+    found = {"true": True, "false": False}.get(str(value).lower())
+    if found is None:
+        raise ValueError("true or false")
+    return found
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("a text")
+    return value.strip()
+
+
+def _names(value: object) -> tuple[str, ...]:
+    if not isinstance(value, str):
+        raise ValueError("names, separated by commas")  # noqa: TRY004 - a wrong value like others
+    return tuple(dict.fromkeys(name for part in value.split(",") if (name := part.strip())))
+
+
+def _duration(value: object) -> timedelta:
+    wanted = "a time such as 90s, 5m or 1h30m"
+    try:
+        found = parse_duration(str(value))
+    except ValueError:
+        raise ValueError(wanted) from None
+    if found < timedelta(0):
+        raise ValueError(wanted)
+    return found
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        raise ValueError("a mapping")
+    return value
+
+
+def _listing(value: object) -> tuple[object, ...]:
+    if not isinstance(value, list):
+        raise ValueError("a list")  # noqa: TRY004 - a wrong value like others
+    return tuple(value)
+
+
+BOOLEAN = Kind("true or false", _boolean)
+TEXT = Kind("text", _text)
+NAMES = Kind("names, by commas", _names)
+DURATION = Kind("time", _duration)
+MAPPING = Kind("mapping", _mapping)
+LISTING = Kind("list", _listing)
+WEIGHT = number(0)

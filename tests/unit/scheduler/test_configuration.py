@@ -1,0 +1,225 @@
+"""A configuration file of Volcano's becomes a policy, or each thing that is wrong with it is named."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.scheduler.core.configuration import configure
+from services.scheduler.core.configuration.found import Code
+from services.scheduler.core.configuration.reader import ACTIONS, PLUGINS
+from services.scheduler.core.configuration.terms import SWITCHES, Stand
+from services.scheduler.core.policy import Policy
+from tests.unit.scheduler.volcano_files import BUILT_IN, HELM
+
+PLAIN = 'actions: "enqueue, allocate, backfill"\ntiers:\n'
+
+
+def lines(text: str, own: tuple[str, ...] = ()) -> list[str]:
+    return [str(problem) for problem in configure(text, Policy(), own).problems]
+
+
+def tiers(*plugins: dict[str, object]) -> str:
+    return yaml.safe_dump({"actions": "allocate", "tiers": [{"plugins": list(plugins)}]})
+
+
+@pytest.mark.parametrize("text", [BUILT_IN, HELM], ids=["built-in", "helm"])
+def test_the_files_that_volcano_comes_with_are_taken(text: str) -> None:
+    assert lines(text) == []
+
+
+def test_volcanos_own_weights_hold_where_a_file_names_none() -> None:
+    scores = configure(HELM, Policy()).policy.scores
+    assert (scores.node_affinity_weight, scores.taint_weight) == (2.0, 3.0)
+    assert scores.binpack_weight == 1.0
+    weights = [scores.resource_weight(name) for name in ("cpu", "memory", "pods", "nvidia.com/gpu")]
+    assert weights == [1.0, 1.0, 0.0, 0.0]
+
+
+def test_a_plugin_that_is_not_named_is_off_and_so_is_one_whose_switch_is_off() -> None:
+    bare = configure(BUILT_IN, Policy()).policy.scores
+    assert bare.binpack_weight == 0.0
+    off: list[dict[str, object]] = [
+        {"name": name, "enableNodeOrder": False} for name in ("binpack", "nodeorder")
+    ]
+    for text in (tiers({"name": "gang"}), tiers(*off)):
+        scores = configure(text, Policy()).policy.scores
+        assert (scores.binpack_weight, scores.node_affinity_weight, scores.taint_weight) == (0.0, 0.0, 0.0)
+
+
+def test_what_a_file_cannot_say_stays_as_the_settings_have_it() -> None:
+    base = Policy(hold=timedelta(seconds=7))
+    assert configure(HELM, base).policy.hold == timedelta(seconds=7)
+
+
+def test_weights_of_resources_are_read_as_volcano_writes_them() -> None:
+    arguments = {
+        "binpack.weight": 10,
+        "binpack.cpu": "5",
+        "binpack.resources": "nvidia.com/gpu, example.com/foo",
+        "binpack.resources.nvidia.com/gpu": 2,
+    }
+    found = configure(tiers({"name": "binpack", "arguments": arguments}), Policy())
+    assert found.problems == ()
+    scores = found.policy.scores
+    names = ("cpu", "memory", "nvidia.com/gpu", "example.com/foo", "example.com/bar")
+    assert [scores.resource_weight(name) for name in names] == [5.0, 1.0, 2.0, 1.0, 0.0]
+    assert scores.binpack_weight == 10.0
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", "not a mapping with actions and tiers"),
+        ("actions: [", "line 1, column 11: expected the node content, but found '<stream end>'"),
+        (PLAIN + "- plugins: []\ntiers: []\n", "line 4, column 1: tiers is there twice"),
+        (PLAIN + "tier: []\n", "tier: unknown part; did you mean tiers?"),
+        ('actions: "allocate, bakfill"\n', "actions[1]: unknown action 'bakfill'; did you mean backfill?"),
+        ('actions: "allocate, gangPreempt"', "actions[1]: unknown action 'gangPreempt'; did you mean gangpreempt?"),
+        ("actions: [allocate]\n", "actions: must name actions, separated by commas"),
+        ('actions: "enqueue"\n', "actions: allocate is missing: gangs are always placed where there is room"),
+        (PLAIN + "  plugins: []\n", "tiers: must be a list"),
+        (PLAIN + "- plugin: []\n", "tiers[0].plugin: unknown part; did you mean plugins?"),
+        (tiers({"name": "binpak"}), "tiers[0].plugins[0].name: unknown plugin 'binpak'; did you mean binpack?"),
+        (tiers({"nam": "gang"}), "tiers[0].plugins[0].name: must name a plugin"),
+        (tiers({"name": "gang"}, {"name": "gang"}), "tiers[0].plugins[1].name: plugin gang is named twice"),
+        (
+            tiers({"name": "gang", "enableJobOrdr": True}),
+            "tiers[0].plugins[0].enableJobOrdr: unknown switch; did you mean enableJobOrder?",
+        ),
+        (
+            tiers({"name": "gang", "enableJobReady": "no"}),
+            "tiers[0].plugins[0].enableJobReady: must be true or false; is 'no'",
+        ),
+        (
+            tiers({"name": "gang", "enableJobReady": False}),
+            "tiers[0].plugins[0].enableJobReady: cannot be switched off: it is always done",
+        ),
+        (
+            tiers({"name": "predicates", "arguments": {"predicate.TaintTolerationEnable": False}}),
+            "tiers[0].plugins[0].arguments.predicate.TaintTolerationEnable: cannot be switched off: it is always done",
+        ),
+        (
+            tiers({"name": "binpack", "arguments": {"binpack.wieght": 1}}),
+            "tiers[0].plugins[0].arguments.binpack.wieght: unknown argument; did you mean binpack.weight?",
+        ),
+        (
+            tiers({"name": "binpack", "arguments": {"binpack.weight": "lots"}}),
+            "tiers[0].plugins[0].arguments.binpack.weight: must be a number of 0 or more; is 'lots'",
+        ),
+        (
+            tiers({"name": "binpack", "arguments": {"binpack.weight": -1}}),
+            "tiers[0].plugins[0].arguments.binpack.weight: must be a number of 0 or more; is -1",
+        ),
+        (tiers({"name": "binpack", "arguments": 3}), "tiers[0].plugins[0].arguments: must be a mapping"),
+        (
+            tiers({"name": "proportion"}, {"name": "drf", "enableHierarchy": True}),
+            (
+                "tiers[0].plugins[1].enableHierarchy: drf with hierarchy and proportion exclude each other: "
+                "name capacity, or proportion without it"
+            ),
+        ),
+        (
+            PLAIN + "configurations:\n- name: alocate\n",
+            "configurations[0].name: unknown action 'alocate'; did you mean allocate?",
+        ),
+        (
+            PLAIN + "configurations:\n- name: allocate\n  arguments: {predicateErrorCacheEnable: perhaps}\n",
+            "configurations[0].arguments.predicateErrorCacheEnable: must be true or false; is 'perhaps'",
+        ),
+        (
+            PLAIN + "metrics: {type: prometheus}\n",
+            "metrics: refused: live load is not looked at yet, so there is no source of it to be named",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named_with_its_place(text: str, line: str) -> None:
+    assert lines(text) == [line]
+
+
+def test_every_problem_of_a_file_is_told_at_once() -> None:
+    text = tiers({"name": "gang", "enableX": True}, {"name": "binpack", "arguments": {"a": 1, "b": 2}})
+    assert len(lines(text.replace("allocate", "allocate, nothing"))) == 4
+
+
+@pytest.mark.parametrize("name", [one.name for one in PLUGINS.values() if one.stand is Stand.REFUSED])
+def test_a_plugin_that_we_do_not_do_is_refused_with_the_reason(name: str) -> None:
+    [line] = lines(tiers({"name": name}))
+    assert line == f"tiers[0].plugins[0].name: plugin {name} refused: {PLUGINS[name].why}"
+
+
+def test_everything_refused_or_not_done_says_why() -> None:
+    for word in (*PLUGINS.values(), *ACTIONS.values()):
+        for one in (word, *word.arguments):
+            assert one.why or one.stand not in (Stand.REFUSED, Stand.LACKING), (word.name, one.name)
+
+
+def test_every_switch_of_a_plugin_is_one_that_exists() -> None:
+    assert {switch for plugin in PLUGINS.values() for switch in plugin.votes} <= set(SWITCHES)
+
+
+def test_every_default_is_a_value_that_may_be_written() -> None:
+    """The defaults are typed by hand: each can be read."""
+    for plugin in PLUGINS.values():
+        for one in plugin.arguments:
+            text = tiers({"name": plugin.name, "arguments": {one.name: one.default}})
+            wrong = [problem for problem in configure(text, Policy()).problems if problem.code is Code.VALUE]
+            assert one.default is None or not wrong, (plugin.name, one.name)
+
+
+# ---------------------------------------------------------------------- whatever is written
+
+WORDS = st.sampled_from(
+    ["actions", "tiers", "plugins", "name", "arguments", "configurations", *PLUGINS, *ACTIONS, *SWITCHES]
+    + [one.name for plugin in PLUGINS.values() for one in plugin.arguments]
+)
+LEAVES = st.one_of(
+    WORDS, st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=4), st.dates()
+)
+TREES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS | st.integers(), inner, max_size=4),
+)
+PLUGIN_LISTS = st.lists(
+    st.fixed_dictionaries(
+        {"name": st.sampled_from(sorted(PLUGINS))},
+        optional={"arguments": st.dictionaries(WORDS, TREES, max_size=3), "enableJobOrder": TREES},
+    ),
+    max_size=3,
+)
+
+
+@given(TREES, PLUGIN_LISTS)
+def test_no_document_makes_the_reader_fail(tree: object, plugins: list[dict[str, object]]) -> None:
+    for document in (tree, {"actions": tree, "tiers": [{"plugins": plugins}], "configurations": tree}):
+        found = configure(yaml.safe_dump(document), Policy())
+        assert isinstance(found.policy, Policy)
+        for problem in found.problems:
+            assert "\n" not in str(problem)
+
+
+@given(st.text(max_size=80))
+def test_no_text_makes_the_reader_fail(text: str) -> None:
+    found = configure(text, Policy())
+    assert found.problems
+    assert all("\n" not in str(problem) for problem in found.problems)
+
+
+def test_own_plugins_are_named_like_any_with_what_becomes_of_their_errors() -> None:
+    text = tiers({"name": "quiet", "onError": "fatal", "arguments": {"x": [1]}})
+    assert lines(text, ("quiet",)) == []
+    assert lines(text) == ["tiers[0].plugins[0].name: unknown plugin 'quiet'"]
+    wrong = tiers({"name": "quiet", "onError": "ignore", "enableJobOrder": True})
+    assert lines(wrong, ("quiet",)) == [
+        "tiers[0].plugins[0].enableJobOrder: unknown part of an own plugin",
+        "tiers[0].plugins[0].onError: must be one of skip, fatal; is 'ignore'",
+    ]
+
+
+def test_problems_have_kinds() -> None:
+    [problem] = configure('actions: "enqueue"\n', Policy()).problems
+    assert problem.code is Code.ALWAYS
