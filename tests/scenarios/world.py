@@ -49,6 +49,10 @@ class World:
 
     # ------------------------------------------------------------------ facts
 
+    def set_policy(self, policy: Policy) -> None:
+        self.policy = policy
+        self.model.set_policy(policy)
+
     def node(self, state: c.NodeState) -> None:
         self.books.nodes[state.name] = state
         self.model.apply_node(state)

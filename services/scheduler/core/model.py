@@ -15,8 +15,9 @@ from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.pods import ENDED, Pod
 from services.scheduler.core.policy import Policy
 from services.scheduler.core.queues import Queues
-from services.scheduler.core.resources import PODS, Resources
+from services.scheduler.core.resources import Resources
 from services.scheduler.core.shapes import Shape, Shapes
+from services.scheduler.core.shares import Shares
 from services.scheduler.core.timers import Timers
 from services.scheduler.core.waiting import Waiting
 from services.scheduler.core.work import Work
@@ -35,7 +36,7 @@ class Model:
         self.resources = Resources()
         self.nodes = Nodes(self.resources, pool)
         self.shapes = Shapes(self.resources, self.nodes)
-        self.queues = Queues(self.resources)
+        self.queues = Queues(self.resources, self.policy.sharing)
         self.waiting = Waiting(self.queues)
         self.work = Work()
         self.capacity_seen = 0
@@ -51,6 +52,19 @@ class Model:
         self.retries: Timers[Gang] = Timers()
         self._pods_of: dict[Key, dict[str, Pod]] = {}
         self._indexes: dict[int, ShapeIndex] = {}
+
+    def set_policy(self, policy: Policy) -> None:
+        """Decide by another policy from now on, as a model does that never had the old one.
+
+        Everything that followed from the old one goes: the indexes, and the lanes with their stops.
+        """
+        if policy == self.policy:
+            return
+        self.policy = policy
+        self._indexes.clear()
+        for gang in self.gangs.values():
+            self.waiting.leave(gang)
+            self.dirty[gang] = None
 
     def index(self, shape: Shape) -> ShapeIndex:
         """Return a shape's index, brought up to date."""
@@ -287,10 +301,9 @@ class Model:
         self.queues.want(queue, wanted, 1)
         gang.wanted = wanted
 
-    def deserved(self) -> dict[str, dict[int, float]]:
+    def shares(self) -> Shares:
         """Return what each queue deserves now, of what the pool's usable nodes have in all."""
-        totals = {column: total for column, total in self.nodes.totals().items() if column != PODS}
-        return self.queues.deserved(totals, self.nodes.capacity_version)
+        return self.queues.shares(self.nodes.totals(), self.nodes.capacity_version)
 
 
 def _same_room(old: Pod, new: Pod) -> bool:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from services.scheduler.core.configuration import configure
 from services.scheduler.core.configuration.found import Code
 from services.scheduler.core.configuration.reader import ACTIONS, PLUGINS
-from services.scheduler.core.configuration.terms import SWITCHES, Stand
+from services.scheduler.core.configuration.terms import SWITCHES, Action, Plugin, Stand
 from services.scheduler.core.policy import Policy
 from tests.unit.scheduler.volcano_files import BUILT_IN, HELM
 
@@ -153,7 +153,8 @@ def test_a_plugin_that_we_do_not_do_is_refused_with_the_reason(name: str) -> Non
 
 
 def test_everything_refused_or_not_done_says_why() -> None:
-    for word in (*PLUGINS.values(), *ACTIONS.values()):
+    words: list[Plugin | Action] = [*PLUGINS.values(), *ACTIONS.values()]
+    for word in words:
         for one in (word, *word.arguments):
             assert one.why or one.stand not in (Stand.REFUSED, Stand.LACKING), (word.name, one.name)
 

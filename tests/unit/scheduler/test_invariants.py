@@ -20,13 +20,20 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from services.scheduler.core.cycle import decide
 from services.scheduler.core.decisions import Decision
 from services.scheduler.core.model import Model
-from services.scheduler.core.policy import Policy
+from services.scheduler.core.policy import Policy, Scores
 from services.scheduler.core.results import adopt
 from shared.events import contracts as c
 from tests.scenarios.scenario import job, node, queue, reports, task
 from tests.scenarios.world import Key, World
 
 POLICY = Policy(retry_first=timedelta(0), hold=timedelta(seconds=30), patience=timedelta(days=9))
+SPREAD = Scores(binpack_weight=0.0, node_affinity_weight=5.0, taint_weight=0.0)
+POLICIES = [
+    POLICY,
+    replace(POLICY, hold=timedelta(0)),
+    replace(POLICY, hold=timedelta(hours=1), scores=SPREAD),
+    replace(POLICY, scores=Scores(extended_weight=0.0)),
+]
 NAMES = [f"n{i}" for i in range(5)]
 JOBS = [f"j{i}" for i in range(6)]
 QUEUES = ["default", "team-a", "team-b"]
@@ -272,6 +279,10 @@ class Cluster(RuleBasedStateMachine):
     def time_passes(self, seconds) -> None:
         self.world.pass_time(seconds)
 
+    @rule(policy=st.sampled_from(POLICIES))
+    def policy_changes(self, policy) -> None:
+        self.world.set_policy(policy)
+
     # ------------------------------------------------------------------ promises
 
     @rule(seed=st.integers(0, 9))
@@ -351,12 +362,13 @@ WANTS = [
 ]
 
 
-def step(cluster: Cluster, dice: random.Random, floors: float) -> None:  # noqa: C901 - a table of steps
+STEPS = {"submit": 10, "carry": 12, "dies": 6, "delete": 3, "restart": 2, "node": 3, "goes": 1, "queue": 2}
+STEPS |= {"same": 6, "time": 2, "leaving": 2, "policy": 2}
+
+
+def step(cluster: Cluster, dice: random.Random, floors: float) -> None:  # noqa: C901, PLR0912 - a table
     """One step of a busy history."""
-    what = dice.choices(
-        ["submit", "carry", "dies", "delete", "restart", "node", "goes", "queue", "same", "time", "leaving"],
-        [10, 12, 6, 3, 2, 3, 1, 2, 6, 2, 2],
-    )[0]
+    what = dice.choices([*STEPS], [*STEPS.values()])[0]
     books = cluster.world.books
     name = dice.choice(JOBS)
     if what == "submit":
@@ -399,6 +411,9 @@ def step(cluster: Cluster, dice: random.Random, floors: float) -> None:  # noqa:
         )
     elif what == "time":
         cluster.time_passes(dice.choice([1, 31]))
+    elif what == "policy":
+        cluster.policy_changes(dice.choice(POLICIES))
+        cluster.a_rebuilt_model_decides_the_same(dice.randint(0, 9))
     elif what == "same":
         cluster.a_rebuilt_model_decides_the_same(dice.randint(0, 9))
     if what != "same" and dice.random() < 0.5:
