@@ -1,0 +1,240 @@
+"""A scenario run to its end: objects appear, controllers act, the scheduler decides, pods run.
+
+At each moment everything that is due happens first; then controllers and scheduler take turns until neither
+has anything to do. Deciding and carrying out take no time, and a pod runs from the moment it is bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
+
+from services.controller.core.facts import node_state, queue_state
+from services.scheduler.core.cycle import decide
+from services.scheduler.core.events import event_of
+from services.scheduler.core.model import Model
+from services.scheduler.core.policy import Policy
+from services.scheduler.core.reports import Reporter
+from services.simulation.core.carrying import Applier
+from services.simulation.core.groups import Groups
+from services.simulation.core.history import History, full_name
+from services.simulation.core.jobs import Jobs
+from services.simulation.core.measures import Measures
+from services.simulation.core.outcome import Outcome
+from services.simulation.core.pods import Pods
+from services.simulation.core.scenario import Entry, Scenario
+from services.simulation.core.store import Key, Store, key_of
+from services.simulation.core.timeline import BEGINNING, Timeline, seconds
+from shared.api import resources as r
+from shared.api.base import JSON
+from shared.errors import PumiceError
+from shared.kube.port import Resource
+
+_UNREACHABLE: Final = timedelta(seconds=300)
+"""After so long without its kubelet a node's pods are taken away (Kubernetes' default toleration)."""
+_MOST_TURNS: Final = 100_000
+"""Turns of controllers at one moment."""
+_IDLE_WAKES: Final = 1000
+"""Times that the scheduler looks again, with nothing else left to happen, before that is the end."""
+
+
+class RestlessError(PumiceError):
+    """Controllers or the scheduler do not come to rest: that is a mistake of ours."""
+
+
+class Simulation:
+    """The cluster, its controllers and its scheduler."""
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        self._model = Model(policy=policy)
+        self._store = Store()
+        self._timeline = Timeline()
+        self._history = History(self._timeline)
+        self._measures = Measures(self._model)
+        self._reporter = Reporter(self._model)
+        parts = (self._store, self._timeline, self._history, self._model)
+        self._pods = Pods(*parts)
+        self._jobs = Jobs(*parts, self._pods)
+        self._groups = Groups(*parts, self._pods)
+        self._applier = Applier(*parts, self._pods, self._groups)
+        self._cycle = 0
+        self._told: dict[str, str] = {}
+        """Code of the reason last told, by gang."""
+
+    def run(self, scenario: Scenario, until: timedelta | None = None) -> Outcome:
+        """Run until nothing is left to happen, or until a time."""
+        end = None if until is None else BEGINNING + until
+        for entry in scenario.entries:
+            self._timeline.add(BEGINNING + entry.at, partial(self._appear, entry))
+        idle, wake, last = 0, None, BEGINNING
+        while True:
+            planned = self._timeline.next()
+            now = min((at for at in (planned, wake) if at is not None), default=None)
+            if now is None or idle > _IDLE_WAKES or (end is not None and now > end):
+                break
+            before = len(self._history.events)
+            self._timeline.advance(now)
+            wake = self._settle()
+            happened = len(self._history.events) > before
+            last = self._timeline.now if happened else last
+            idle = 0 if happened or planned is not None else idle + 1
+        over = seconds(end or last)
+        return Outcome(self._history, self._measures.as_json(over), over)
+
+    # ------------------------------------------------------------------ one moment
+
+    def _settle(self) -> datetime | None:
+        """Let controllers and scheduler act until both rest; return when the scheduler will look again."""
+        while True:
+            self._control()
+            outcome = decide(self._model, self._timeline.now)
+            self._cycle += 1
+            for decision in outcome.decisions:
+                self._applier.carry_out(event_of(decision, self._model.pool, self._cycle, None))
+            if not outcome.decisions and not outcome.unfinished:
+                break
+        self._report()
+        self._measures.note(self._history.at)
+        return outcome.wake_at
+
+    def _control(self) -> None:
+        """Let the controllers look until none of them has anything to do."""
+        jobs, groups = self._pods.jobs, self._pods.groups
+        for _ in range(_MOST_TURNS):
+            if jobs:
+                key = next(iter(jobs))
+                del jobs[key]
+                self._jobs.look(key)
+            elif groups:
+                key = next(iter(groups))
+                del groups[key]
+                self._groups.look(key)
+            else:
+                return
+        raise RestlessError(f"the controllers do not come to rest {self._history.at} s after the beginning")
+
+    def _report(self) -> None:
+        """Note why gangs wait, as it changes."""
+        self._reporter.begin()
+        while (reports := self._reporter.some(self._timeline.now, 1000)) is not None:
+            for report in reports:
+                gang, job = report.gang, report.job
+                name = (
+                    full_name((gang.namespace, job))
+                    if job
+                    else self._groups.name_of((gang.namespace, gang.name))
+                )
+                reason = report.reason
+                self._history.waits(name, reason.message, is_news=self._told.get(name) != reason.code)
+                self._told[name] = reason.code
+        for namespace, name in self._reporter.ended():
+            self._told.pop(full_name((namespace, name)), None)
+
+    # ------------------------------------------------------------------ what appears and goes
+
+    def _appear(self, entry: Entry) -> None:
+        resource, key = entry.kind.resource, key_of(entry.raw)
+        changes = self._store.get(resource, key) is not None
+        self._history.tell("changed" if changes else "appeared", f"{resource.kind} {full_name(key)}")
+        self._APPEAR.get(resource, Simulation._keep)(self, resource, entry.raw)
+        if entry.gone is not None:
+            uid = self._uid(resource, key)
+            self._timeline.add(BEGINNING + entry.gone, lambda: self._leave(resource, key, uid))
+
+    def _leave(self, resource: Resource, key: Key, uid: str) -> None:
+        if self._uid(resource, key) != uid:
+            return  # it is gone already, and this is another of its name
+        self._history.tell("deleted", f"{resource.kind} {full_name(key)}")
+        self._LEAVE.get(resource, Simulation._forget)(self, resource, key)
+
+    def _uid(self, resource: Resource, key: Key) -> str:
+        raw = self._store.get(resource, key)
+        return "" if raw is None else raw["metadata"]["uid"]
+
+    def _keep(self, resource: Resource, raw: JSON) -> None:
+        """Create or replace an object."""
+        old = self._store.get(resource, key_of(raw))
+        if old is None:
+            self._store.create(resource, raw, self._timeline.now)
+        else:
+            self._store.put(resource, {**raw, "metadata": {**old["metadata"], **raw["metadata"]}})
+
+    def _forget(self, resource: Resource, key: Key) -> None:
+        self._store.remove(resource, key)
+
+    def _node(self, resource: Resource, raw: JSON) -> None:
+        self._keep(resource, raw)
+        state = node_state(raw)
+        self._model.apply_node(state)
+        if not state.ready:
+            name = state.name
+            self._timeline.add(self._timeline.now + _UNREACHABLE, lambda: self._unreachable(name))
+
+    def _unreachable(self, name: str) -> None:
+        raw = self._store.get(r.NODES, ("", name))
+        if raw is not None and not node_state(raw).ready:
+            self._empty(name, f"node {name} has not been ready for {_UNREACHABLE.total_seconds():g} s")
+
+    def _node_gone(self, resource: Resource, key: Key) -> None:
+        self._store.remove(resource, key)
+        self._model.remove_node(key[1])
+        self._empty(key[1], f"node {key[1]} is gone")
+
+    def _empty(self, node: str, why: str) -> None:
+        for pod in self._store.pods_on(node):
+            self._pods.drop(key_of(pod), why)
+
+    def _queue(self, resource: Resource, raw: JSON) -> None:
+        self._keep(resource, raw)
+        self._model.apply_queue(queue_state(self._store.all(resource)[key_of(raw)]))
+        self._look_everywhere()
+
+    def _queue_gone(self, resource: Resource, key: Key) -> None:
+        self._store.remove(resource, key)
+        self._model.remove_queue(key[1])
+
+    def _priority_class(self, resource: Resource, raw: JSON) -> None:
+        self._keep(resource, raw)
+        self._look_everywhere()
+
+    def _look_everywhere(self) -> None:
+        """Have all gangs looked at: what they depend on has changed."""
+        self._pods.jobs.update(dict.fromkeys(self._store.all(r.JOBS)))
+        self._pods.groups.update(dict.fromkeys(self._store.all(r.PODGROUPS)))
+
+    def _job(self, _: Resource, raw: JSON) -> None:
+        self._jobs.appear(raw)
+
+    def _job_gone(self, _: Resource, key: Key) -> None:
+        self._jobs.leave(key)
+
+    def _podgroup(self, _: Resource, raw: JSON) -> None:
+        self._groups.appear(raw)
+
+    def _podgroup_gone(self, _: Resource, key: Key) -> None:
+        self._groups.leave(key)
+
+    def _pod(self, _: Resource, raw: JSON) -> None:
+        self._pods.make(raw)
+
+    def _pod_gone(self, _: Resource, key: Key) -> None:
+        pod = self._store.all(r.PODS)[key]
+        self._pods.delete(key, pod["metadata"]["uid"])
+
+    _APPEAR: Final[Mapping[Resource, Callable[[Simulation, Resource, JSON], None]]] = {
+        r.NODES: _node,
+        r.QUEUES: _queue,
+        r.PRIORITYCLASSES: _priority_class,
+        r.JOBS: _job,
+        r.PODGROUPS: _podgroup,
+        r.PODS: _pod,
+    }
+    _LEAVE: Final[Mapping[Resource, Callable[[Simulation, Resource, Key], None]]] = {
+        r.NODES: _node_gone,
+        r.QUEUES: _queue_gone,
+        r.JOBS: _job_gone,
+        r.PODGROUPS: _podgroup_gone,
+        r.PODS: _pod_gone,
+    }

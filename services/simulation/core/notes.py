@@ -1,0 +1,91 @@
+"""What a scenario's annotations say: when an object appears and goes, how long pods run and how they end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from difflib import get_close_matches
+from typing import Any, Final
+
+from services.admission.core.violations import Violation
+from shared.api.duration import parse_duration
+
+AT: Final = "pumice.dev/at"
+DELETE_AT: Final = "pumice.dev/delete-at"
+RUN_FOR: Final = "pumice.dev/run-for"
+EXIT_CODE: Final = "pumice.dev/exit-code"
+GRACE: Final = "pumice.dev/grace-period"
+
+OF_OBJECTS: Final = (AT, DELETE_AT)
+OF_PODS: Final = (RUN_FOR, EXIT_CODE, GRACE)
+_ALL: Final = (*OF_OBJECTS, *OF_PODS)
+_MOST_CODE: Final = 255
+_ALIKE: Final = 0.75
+PATH: Final = "metadata.annotations"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How a pod runs. ``seconds`` None: until it is taken away."""
+
+    seconds: timedelta | None = None
+    exit_code: int = 0
+    grace: timedelta = timedelta()
+    """From its deletion until it is gone."""
+
+
+def read_run(*levels: Mapping[str, str]) -> Run:
+    """Return how a pod runs, each annotation from the first level that has it; they were checked before."""
+    found: dict[str, str] = {}
+    for level in reversed(levels):
+        found |= {name: level[name] for name in OF_PODS if name in level}
+    return Run(
+        parse_duration(found[RUN_FOR]) if RUN_FOR in found else None,
+        int(found.get(EXIT_CODE, "0")),
+        parse_duration(found.get(GRACE, "0")),
+    )
+
+
+def read_times(annotations: Mapping[str, str]) -> tuple[timedelta, timedelta | None]:
+    """Return when an object appears and, if it does, when it goes; they were checked before."""
+    gone = annotations.get(DELETE_AT)
+    return parse_duration(annotations.get(AT, "0")), None if gone is None else parse_duration(gone)
+
+
+def annotation_rules(
+    annotations: Mapping[str, Any], path: str, allowed: tuple[str, ...]
+) -> Iterator[Violation]:
+    """Yield what is wrong with a scenario's annotations; ``allowed`` are those that mean something here."""
+    right = True
+    for name, value in annotations.items():
+        at = f"{path}[{name}]"
+        if name in _ALL and name not in allowed:
+            yield Violation("misplaced", at, f"means nothing here; it is for {_where(name)}")
+        elif name in allowed:
+            problem = _problem(name, str(value))
+            if problem:
+                right = False
+                yield Violation("invalid", at, problem)
+        elif name.startswith("pumice.dev/") and (close := get_close_matches(name, _ALL, 1, _ALIKE)):
+            yield Violation("unknown-annotation", at, f'is not known; did you mean "{close[0]}"?')
+    if right and AT in allowed and DELETE_AT in annotations:
+        appears, gone = read_times(annotations)
+        if gone is not None and gone <= appears:
+            message = f"{annotations[DELETE_AT]} is not after it appears at {annotations.get(AT, '0s')}"
+            yield Violation("invalid", f"{path}[{DELETE_AT}]", message)
+
+
+def _where(name: str) -> str:
+    return "objects themselves" if name in OF_OBJECTS else "jobs, templates of their tasks, and pods"
+
+
+def _problem(name: str, text: str) -> str:
+    if name == EXIT_CODE:
+        is_code = text.isdecimal() and int(text) <= _MOST_CODE
+        return "" if is_code else f'"{text[:80]}" is no exit code: a number from 0 to {_MOST_CODE}'
+    try:
+        duration = parse_duration(text)
+    except ValueError as error:
+        return str(error)
+    return f"{text[:80]} is before the beginning" if duration < timedelta() else ""

@@ -1,0 +1,199 @@
+"""A scenario: manifests in the order in which they appear, completed and judged.
+
+Each is judged against the queues that are there when it appears. Everything that is wrong is found before
+anything runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+
+from services.admission.core.queues import queue_info
+from services.admission.core.view import QueueIndex
+from services.admission.core.violations import Violation
+from services.simulation.core.kinds import KINDS, Kind, judge
+from services.simulation.core.notes import AT, DELETE_AT, read_times
+from shared.api import resources as r
+from shared.api.base import JSON
+from shared.api.first_queues import first_queues
+from shared.api.scheduling import Queue
+from shared.errors import ContractError, PumiceError
+
+_NAMESPACE: Final = "default"
+Ref = tuple[str, str, str]
+"""Kind, namespace (empty for none), name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A manifest and where it is from: file and number, from 1."""
+
+    source: str
+    number: int
+    content: Any
+
+    @property
+    def where(self) -> str:
+        """The beginning of what is said about it."""
+        return f"{self.source}: document {self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An object that appears, or changes; ``gone`` None: it stays."""
+
+    kind: Kind
+    raw: JSON = field(repr=False)
+    at: timedelta
+    gone: timedelta | None = None
+
+    @property
+    def ref(self) -> Ref:
+        """Its kind, namespace and name."""
+        meta = self.raw["metadata"]
+        return self.kind.resource.kind, meta.get("namespace") or "", meta["name"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Entries by time; of one time in the order of the documents. ``skipped``: what is of no known kind."""
+
+    entries: tuple[Entry, ...]
+    skipped: tuple[str, ...] = ()
+
+
+class ScenarioError(PumiceError):
+    """The manifests are no scenario; every reason in a line of its own."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+def read_scenario(documents: Iterable[Document]) -> Scenario:
+    """Read manifests. Raises ScenarioError with everything that is wrong with them."""
+    reader = _Reader()
+    for document in _flat(documents):
+        reader.sort(document)
+    entries = reader.judge()
+    if reader.problems:
+        raise ScenarioError(reader.problems)
+    return Scenario(tuple(entries), tuple(reader.skipped))
+
+
+def _flat(documents: Iterable[Document]) -> Iterator[Document]:
+    """Take lists (kind: List) apart."""
+    for document in documents:
+        content = document.content
+        items = content.get("items") if isinstance(content, dict) and content.get("kind") == "List" else None
+        if isinstance(items, list):
+            for item in items:
+                yield Document(document.source, document.number, item)
+        else:
+            yield document
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    document: Document
+    kind: Kind
+    raw: JSON
+    at: timedelta
+    gone: timedelta | None
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self.skipped: list[str] = []
+        self._found: list[_Found] = []
+        self._queues = QueueIndex()
+        self._there: dict[Ref, JSON] = {}
+
+    def sort(self, document: Document) -> None:
+        """Note a document, by when it appears."""
+        content = document.content
+        if not isinstance(content, dict):
+            self.problems.append(f"{document.where}: is no object")
+            return
+        group = str(content.get("apiVersion", "")).rpartition("/")[0]
+        name = str(content.get("kind"))
+        kind = KINDS.get((group, name))
+        if kind is None:
+            text = f"{name[:80]} of {str(content.get('apiVersion'))[:80]}"
+            self.skipped.append(f"{document.where}: {text} is no kind that is simulated; skipped")
+            return
+        metadata = content.get("metadata")
+        if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
+            self.problems.append(f"{document.where} ({name}): metadata.name: required")
+            return
+        if kind.resource.namespaced and not metadata.get("namespace"):
+            content = {**content, "metadata": {**metadata, "namespace": _NAMESPACE}}
+        at, gone = _times(metadata.get("annotations"))
+        self._found.append(_Found(document, kind, content, at, gone))
+
+    def judge(self) -> list[Entry]:
+        """Complete and judge all that was noted, in order of time."""
+        entries: list[Entry] = []
+        leaving: dict[Ref, timedelta] = {}
+        first = [raw for raw in first_queues() if not self._names_queue(raw["metadata"]["name"])]
+        for raw in first:
+            entries.append(Entry(KINDS[r.QUEUES.group, r.QUEUES.kind], raw, timedelta()))
+            self._queues.put(queue_info(Queue.model_validate(raw)))
+        for found in sorted(self._found, key=lambda one: one.at):
+            for ref in [ref for ref, when in leaving.items() if when <= found.at]:
+                del leaving[ref]
+                self._leave(ref)
+            entry = self._judge(found)
+            if entry is not None:
+                entries.append(entry)
+                if entry.gone is not None:
+                    leaving[entry.ref] = entry.gone
+        return entries
+
+    def _names_queue(self, name: str) -> bool:
+        """Whether the scenario has this queue from the beginning."""
+        return any(
+            one.kind.resource is r.QUEUES and one.raw["metadata"]["name"] == name and not one.at
+            for one in self._found
+        )
+
+    def _judge(self, found: _Found) -> Entry | None:
+        meta = found.raw["metadata"]
+        ref = (found.kind.resource.kind, str(meta.get("namespace") or ""), meta["name"])
+        old = self._there.get(ref)
+        try:
+            done, violations = judge(found.kind, found.raw, self._queues, old)
+        except ContractError as error:
+            done, violations = found.raw, [Violation("invalid", "", str(error))]
+        if old is not None and not found.kind.changeable:
+            message = "is the name of an earlier document, and this kind cannot change"
+            violations = [Violation("duplicate", "metadata.name", message), *violations]
+        name = "/".join(filter(None, ref[1:]))
+        for one in violations:
+            path = f"{one.path}: " if one.path else ""
+            self.problems.append(f"{found.document.where} ({ref[0]} {name}): {path}{one.message}")
+        if violations:
+            return None
+        self._there[ref] = done
+        if found.kind.resource is r.QUEUES:
+            self._queues.put(queue_info(Queue.model_validate(done)))
+        return Entry(found.kind, done, found.at, found.gone)
+
+    def _leave(self, ref: Ref) -> None:
+        self._there.pop(ref, None)
+        if ref[0] == r.QUEUES.kind:
+            self._queues.remove(ref[2])
+
+
+def _times(annotations: Any) -> tuple[timedelta, timedelta | None]:
+    """Return when an object appears and goes; what cannot be read is found when it is judged."""
+    given = annotations if isinstance(annotations, dict) else {}
+    times = {name: str(given[name]) for name in (AT, DELETE_AT) if name in given}
+    try:
+        return read_times(times)
+    except ValueError:
+        return timedelta(), None
