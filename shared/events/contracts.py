@@ -197,11 +197,13 @@ class Eviction(Contract):
 
 
 class Reservation(Contract):
-    """Keep these amounts on a node for the gang until the time given."""
+    """Keep these amounts on a node for the gang until the time given: the room of ``pods`` of a task."""
 
     node: str
     resources: Resources
     until: datetime
+    task: str = ""
+    pods: Count = 0
 
 
 class BindFailure(Contract):
@@ -464,6 +466,12 @@ class PodState(Contract):
     shape: Shape
     created_at: datetime
     started_at: datetime | None = None
+    scheduled_at: datetime | None = None
+    """When it was bound (its condition PodScheduled)."""
+    cooldown: Annotated[float, Field(ge=0)] = 0.0
+    """Seconds after ``scheduled_at`` in which it is not evicted (``volcano.sh/cooldown-time``)."""
+    budgets: tuple[str, ...] = ()
+    """Names of the PodDisruptionBudgets of its namespace that select it, in order."""
 
 
 class QueueState(Contract):
@@ -493,6 +501,18 @@ class PodGroupState(Contract):
     phase: str = "Pending"
     gang: Gang | None = None
     traceparent: str | None = None
+
+
+class PodDisruptionBudgetState(Contract):
+    """How many pods may be taken away of those that name it in ``PodState.budgets``.
+
+    A pod counts as taken when it is being deleted, as in ``status.disruptionsAllowed``.
+    """
+
+    TYPE = "dev.pumice.state.poddisruptionbudget.v1"
+    namespace: str
+    name: str
+    disruptions_allowed: Count = 0
 
 
 class PriorityClassState(Contract):
@@ -550,7 +570,15 @@ class QueueUsage(Contract):
     as_of: datetime
 
 
-ClusterFact = NodeState | PodState | QueueState | PodGroupState | PriorityClassState | JobState
+ClusterFact = (
+    NodeState
+    | PodState
+    | QueueState
+    | PodGroupState
+    | PriorityClassState
+    | PodDisruptionBudgetState
+    | JobState
+)
 Event = (
     JobSubmitted
     | JobAdmitted
@@ -584,6 +612,7 @@ EVENTS: dict[str, type[Contract]] = {
         QueueState,
         PodGroupState,
         PriorityClassState,
+        PodDisruptionBudgetState,
         JobState,
         QueueUsage,
     )

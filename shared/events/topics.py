@@ -96,8 +96,16 @@ TOPICS: Final[dict[str, Topic]] = {
             _compacted(CLUSTER_STATE, 6, GANG_BYTES),
             "kind/namespace/name",
             ("controller",),
-            "What exists: nodes, pods, queues, podgroups, priority classes, jobs.",
-            (c.NodeState, c.PodState, c.QueueState, c.PodGroupState, c.PriorityClassState, c.JobState),
+            "What exists: nodes, pods, queues, podgroups, priority classes, disruption budgets, jobs.",
+            (
+                c.NodeState,
+                c.PodState,
+                c.QueueState,
+                c.PodGroupState,
+                c.PriorityClassState,
+                c.PodDisruptionBudgetState,
+                c.JobState,
+            ),
         ),
         Topic(
             _log(BIND_DECISIONS, 6, 7, GANG_BYTES),
@@ -152,7 +160,8 @@ def job_key(namespace: str, name: str) -> bytes:
 def state_key(kind: str, namespace: str, name: str) -> bytes:
     """Return the key of a ``cluster-state`` record; ``namespace`` is empty for cluster-wide kinds.
 
-    ``kind`` is ``node``, ``pod``, ``queue``, ``podgroup``, ``priorityclass`` or ``job``.
+    ``kind`` is ``node``, ``pod``, ``queue``, ``podgroup``, ``priorityclass``,
+    ``poddisruptionbudget`` or ``job``.
     """
     return f"{kind}/{namespace}/{name}".encode()
 
