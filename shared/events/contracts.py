@@ -115,6 +115,31 @@ class Shape(Contract):
     extras: dict[str, Any] = {}
 
 
+class NetworkTopology(Contract):
+    """How near to each other pods must run (hard) or should (soft): inside one hypernode.
+
+    Of no higher tier than ``highest_tier``, or than the one named ``highest_tier_name``; of any when
+    neither is given.
+    """
+
+    mode: Literal["hard", "soft"] = "hard"
+    highest_tier: Count | None = None
+    highest_tier_name: str = ""
+
+
+class SubGroups(Contract):
+    """How members of a gang are split into groups: ``Member.group`` is ``<name>/<which>``.
+
+    ``size`` members of a group start together or none of them; ``minimum`` groups must run.
+    """
+
+    name: str
+    size: Annotated[int, Field(ge=1)] = 1
+    minimum: Count = 0
+    topology: NetworkTopology | None = None
+    """How near to each other the members of one group must run."""
+
+
 class GangRef(Contract):
     """Names one generation of a gang. ``name`` is the PodGroup's."""
 
@@ -129,6 +154,8 @@ class Member(Contract):
 
     pod: str
     index: Count = 0
+    group: str = ""
+    """The group that it belongs to; empty: none."""
 
 
 class GangTask(Contract):
@@ -158,6 +185,8 @@ class Gang(Contract):
     """What it will need in all, members that do not exist yet included: it enters when so much is free.
     Empty: its minimum says it (every gang of a Job)."""
     tasks: tuple[GangTask, ...]
+    topology: NetworkTopology | None = None
+    sub_groups: tuple[SubGroups, ...] = ()
     created_at: datetime
     ready_since: datetime
     """When this generation could first be scheduled: age for ordering and waiting time."""
@@ -525,6 +554,14 @@ class PriorityClassState(Contract):
     preemption_policy: str = "PreemptLowerPriority"
 
 
+class HyperNodeState(Contract):
+    """Nodes that are near each other, or groups of them: a hypernode's spec, in Kubernetes' own form."""
+
+    TYPE = "dev.pumice.state.hypernode.v1"
+    name: str
+    spec: dict[str, Any]
+
+
 class JobState(Contract):
     """A job, for views and for admission."""
 
@@ -577,6 +614,7 @@ ClusterFact = (
     | PodGroupState
     | PriorityClassState
     | PodDisruptionBudgetState
+    | HyperNodeState
     | JobState
 )
 Event = (
@@ -613,6 +651,7 @@ EVENTS: dict[str, type[Contract]] = {
         PodGroupState,
         PriorityClassState,
         PodDisruptionBudgetState,
+        HyperNodeState,
         JobState,
         QueueUsage,
     )

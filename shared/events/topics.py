@@ -161,7 +161,7 @@ def state_key(kind: str, namespace: str, name: str) -> bytes:
     """Return the key of a ``cluster-state`` record; ``namespace`` is empty for cluster-wide kinds.
 
     ``kind`` is ``node``, ``pod``, ``queue``, ``podgroup``, ``priorityclass``,
-    ``poddisruptionbudget`` or ``job``.
+    ``poddisruptionbudget``, ``hypernode`` or ``job``.
     """
     return f"{kind}/{namespace}/{name}".encode()
 

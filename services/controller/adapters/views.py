@@ -23,7 +23,16 @@ from shared.kube.informers import Informers
 from shared.kube.port import Cluster, Resource
 from shared.kube.store import Index
 
-WATCHED: Final = (r.QUEUES, r.PRIORITYCLASSES, r.NODES, r.JOBS, r.PODGROUPS, r.PODS, r.COMMANDS)
+WATCHED: Final = (
+    r.QUEUES,
+    r.PRIORITYCLASSES,
+    r.HYPERNODES,
+    r.NODES,
+    r.JOBS,
+    r.PODGROUPS,
+    r.PODS,
+    r.COMMANDS,
+)
 OnChange = Callable[[Resource, JSON | None, JSON | None], None]
 _BY_JOB: Final = "job"
 _BY_GROUP: Final = "group"

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from services.controller.core.dependencies import dependency_problem
-from services.controller.core.model import JSON, Priorities, Task, Wanted
+from services.controller.core.model import JSON, Priorities, Wanted
 from services.controller.core.podgroups import quota_usage
 from services.controller.core.policies import bad_timeout
 from services.controller.core.shapes import shape_of
@@ -116,20 +116,6 @@ def _queue_problem(wanted: Wanted, queue: JSON | None) -> str | None:
 def not_applied(wanted: Wanted) -> tuple[str, ...]:
     """Return what the job asks for and does not get yet."""
     found: list[str] = []
-    if any(_placed_in_part(task) for task in wanted.tasks):
-        found.append("placing partitions as wholes")
-    if "networkTopology" in wanted.spec:
-        found.append("networkTopology")
     if any(task.spec.topology_policy not in ("", TopologyPolicy.NONE) for task in wanted.tasks):
         found.append("topologyPolicy of tasks")
     return tuple(found)
-
-
-def _placed_in_part(task: Task) -> bool:
-    """Whether some partition may be placed in part, or must be close together.
-
-    (Partitions are restarted and counted as such. Where all of them are the task's minimum, they are
-    placed as wholes because the gang is.)
-    """
-    policy = task.spec.partition_policy
-    return policy is not None and (task.minimum < task.replicas or policy.network_topology is not None)

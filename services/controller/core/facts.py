@@ -18,6 +18,7 @@ from shared.api.core import Node, PriorityClass
 from shared.api.meta import parse_time
 from shared.api.podspec import resource_list
 from shared.api.scheduling import Queue
+from shared.api.topology import HyperNode
 from shared.events import contracts as c
 from shared.events.contracts import Gang, JobState, NodeState, PodGroupState, PodState, QueueState, Shape
 
@@ -102,6 +103,11 @@ def priority_class_state(raw: JSON) -> c.PriorityClassState:
         global_default=one.global_default,
         preemption_policy=one.preemption_policy or "PreemptLowerPriority",
     )
+
+
+def hypernode_state(raw: JSON) -> c.HyperNodeState:
+    """Return a hypernode's fact. Raises pydantic's ValidationError when its types are wrong."""
+    return c.HyperNodeState(name=raw["metadata"]["name"], spec=HyperNode.model_validate(raw).spec.dump())
 
 
 def podgroup_state(raw: JSON, gang: Gang | None, annotations: Mapping[str, str]) -> PodGroupState:

@@ -8,6 +8,7 @@ from typing import Final
 
 from services.controller.core.dependencies import gang_minimum, minimums, waiting_tasks
 from services.controller.core.dryrun import read_shapes
+from services.controller.core.grouping import job_topology, partition_name, partitions
 from services.controller.core.lifecycle import LIVE
 from services.controller.core.model import GroupView, Priorities, Task, Wanted
 from services.controller.core.pods import placing_spec, pod_annotations
@@ -64,6 +65,8 @@ def gang_of(
         priority_class=wanted.priority_class,
         min_member=max(0, gang_minimum(wanted, waiting, there) - len(ended)),
         tasks=tasks,
+        topology=job_topology(wanted),
+        sub_groups=partitions(wanted.tasks),
         created_at=wanted.created_at,
         ready_since=group.ready_since,
     )
@@ -134,7 +137,11 @@ def _task(
     return GangTask(
         name=task.name,
         shape=shape,
-        members=tuple(Member(pod=name, index=index) for name, index in pods if name not in out),
+        members=tuple(
+            Member(pod=name, index=index, group=partition_name(task, index))
+            for name, index in pods
+            if name not in out
+        ),
         minimum=max(0, minimum - done),
     )
 

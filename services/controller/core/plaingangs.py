@@ -18,12 +18,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from services.controller.core.gangs import DEFAULT_POOL
+from services.controller.core.grouping import group_by_labels, sub_groups, topology_of
 from services.controller.core.members import PREFIX, MemberPod
 from services.controller.core.model import JSON, GroupView, Priorities, read_group
 from shared.api import names
 from shared.api.podspec import resource_list
-from shared.api.scheduling import PodGroup
-from shared.events.contracts import Gang, GangTask, Member, Resources, Shape
+from shared.api.scheduling import PodGroup, SubGroupPolicySpec
+from shared.events.contracts import Gang, GangTask, Member, NetworkTopology, Resources, Shape
 
 UNNAMED: Final = "pods"
 """The task of pods that name none."""
@@ -46,6 +47,9 @@ class PlainGroup:
     min_resources: Resources
     priority_class: str
     annotations: Mapping[str, str]
+    topology: NetworkTopology | None = None
+    policies: Sequence[SubGroupPolicySpec] = ()
+    """How its pods are split into groups."""
 
     @property
     def adopted(self) -> bool:
@@ -78,6 +82,8 @@ def read_plain_group(raw: JSON) -> PlainGroup:
         min_resources=resource_list({name: q for name, q in asked.items() if not name.startswith(_QUOTAS)}),
         priority_class=spec.priority_class_name,
         annotations=raw["metadata"].get("annotations") or {},
+        topology=topology_of(spec.network_topology),
+        policies=spec.sub_group_policy,
     )
 
 
@@ -102,7 +108,7 @@ def plain_gang(
     tasks = tuple(
         task
         for name, members in by_task.items()
-        for task in _tasks(name, members, _still_needed(group, name, done[name]))
+        for task in _tasks(group, name, members, _still_needed(group, name, done[name]))
     )
     return Gang(
         namespace=group.namespace,
@@ -115,6 +121,8 @@ def plain_gang(
         min_member=max(0, group.minimum - done.total()),
         min_resources=dict(sorted(group.min_resources.items())),
         tasks=tasks,
+        topology=group.topology,
+        sub_groups=sub_groups(group.policies),
         created_at=group.view.ready_since,
         ready_since=group.view.ready_since,
     )
@@ -124,7 +132,7 @@ def _still_needed(group: PlainGroup, task: str, done: int) -> int:
     return max(0, group.task_minimums.get(task, 0) - done) if group.strict_tasks else 0
 
 
-def _tasks(name: str, members: Sequence[_Shaped], minimum: int) -> Iterator[GangTask]:
+def _tasks(group: PlainGroup, name: str, members: Sequence[_Shaped], minimum: int) -> Iterator[GangTask]:
     """Yield a task for each shape; the oldest members are those that the minimum asks for."""
     by_shape: dict[str, tuple[Shape, list[MemberPod]]] = {} if members else {"": (Shape(), [])}
     texts: dict[int, str] = {}
@@ -139,9 +147,15 @@ def _tasks(name: str, members: Sequence[_Shaped], minimum: int) -> Iterator[Gang
         yield GangTask(
             name=name if number == 0 else f"{name}.{number}",
             shape=shape,
-            members=tuple(Member(pod=pod.view.name, index=pod.view.index) for pod in pods),
+            members=tuple(_member(group, pod) for pod in pods),
             minimum=needed[text],
         )
+
+
+def _member(group: PlainGroup, pod: MemberPod) -> Member:
+    labels = pod.raw["metadata"].get("labels") or {}
+    which = group_by_labels(group.policies, labels) if group.policies else ""
+    return Member(pod=pod.view.name, index=pod.view.index, group=which)
 
 
 def _priority(group: PlainGroup, tasks: Sequence[GangTask], priorities: Priorities) -> int:

@@ -237,12 +237,11 @@ async def test_what_is_ordered_again_is_told_again(world):
 
 async def test_what_is_not_applied_is_said(world):
     async with world() as w:
-        parted = job()
-        policy = {"totalPartitions": 3, "partitionSize": 1, "minPartitions": 1}
-        parted["spec"]["tasks"][1] |= {"partitionPolicy": policy, "minAvailable": 1}
-        await w.admit(parted)
+        asking = job()
+        asking["spec"]["tasks"][1] |= {"topologyPolicy": "best-effort"}
+        await w.admit(asking)
         await w.until(lambda: w.phase() == "Pending")
-        assert "placing partitions as wholes" in w.job()["status"]["state"]["message"]
+        assert "topologyPolicy of tasks" in w.job()["status"]["state"]["message"]
         assert [e["reason"] for e in w.cluster.all(r.EVENTS)] == ["PluginError"]
         await w.run_gang()
 
