@@ -61,6 +61,7 @@ class Model:
         if policy == self.policy:
             return
         self.policy = policy
+        self.queues.govern(policy.sharing)
         self._indexes.clear()
         for gang in self.gangs.values():
             self.waiting.leave(gang)
@@ -191,6 +192,8 @@ class Model:
         gang = self.gangs.get(key)
         if gang is not None:
             self._place_pod(gang, name, None)
+            if gang.contract.job and not (gang.pods or self.flights.pods_of(gang.contract.ref)):
+                gang.enqueued = False  # all that was decided is gone: only its PodGroup can say that it is queued
 
     def _place_pod(self, gang: Gang, name: str, pod: Pod | None) -> None:
         """Note a pod of the gang, or that there is none, if it is of the gang's generation."""

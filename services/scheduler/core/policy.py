@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from hashlib import blake2b
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +34,23 @@ class Scores:
 
 
 @dataclass(frozen=True, slots=True)
+class Sharing:
+    """How a cluster is shared between queues, and the order of gangs inside a queue.
+
+    ``mode``: ``mixed`` gives a queue the ``deserved`` that it names, resource by resource, and divides the
+    rest by weight between those that name none; ``proportion`` divides all by weight and demand;
+    ``capacity`` goes by ``deserved`` alone. (The last two are Volcano's plugins of these names.)
+    """
+
+    mode: Literal["mixed", "proportion", "capacity"] = "mixed"
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """All that is chosen, each area of choices a value of its own."""
 
     scores: Scores = field(default_factory=Scores)
+    sharing: Sharing = field(default_factory=Sharing)
     hold: timedelta = timedelta(minutes=5)
     """For how long a gang that does not fit yet keeps later gangs, which need the same scarce thing,
     from taking it piece by piece. Bounded, so that a gang that can never start stops nobody."""
@@ -45,3 +60,8 @@ class Policy:
     patience: timedelta = timedelta(minutes=2)
     """A decision without a result after this time is sent again (applying it twice is harmless); a
     pod said to be bound but never seen after this time no longer counts."""
+
+    @property
+    def digest(self) -> str:
+        """A name for what is chosen: equal for equal policies, on any machine."""
+        return blake2b(repr(self).encode(), digest_size=8).hexdigest()

@@ -1,18 +1,23 @@
-"""Queues: what they may hold, what they hold, and in which order they are served.
+"""Queues: what they may hold, what they hold, and what is kept for them.
 
-Every amount is charged to the queue and to each of its parents, so that a capability is a bound at
-every level. The order is priority, then share: what a queue holds over what it deserves, where
-``deserved`` is Volcano's proportion: the cluster divided by weight, no queue getting more than it asks
-for or may hold, what is left over divided again. (Flat: a tree is served by its leaves.)
+Every amount is charged to the queue and to each level above it, so that a capability is a bound at
+every level. What a level holds, and what of the guarantees below it is not used, together are within
+its capability: so nobody takes what would make a guarantee unattainable. Which queue is served first is in
+``turns``, what each deserves in ``shares``, the tree in ``queuetree``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING
 
-from services.scheduler.core.resources import PODS, Amounts, Resources
+from services.scheduler.core import queuetree, shares
+from services.scheduler.core.policy import Sharing
+from services.scheduler.core.queuetree import Fault
+from services.scheduler.core.resources import Amounts, Resources
+from services.scheduler.core.shares import Shares
 from shared.api.names import ROOT_QUEUE
 from shared.events.contracts import QueueState
 
@@ -31,31 +36,54 @@ class Queue:
     parent: str = ""
     weight: int = 1
     priority: int = 0
+    reclaimable: bool = True
     capability: Amounts | None = None
+    deserved: Mapping[int, int] | None = None
+    """By column, as named; None: not named. What it gets of that is in ``shares``."""
+    named_guarantee: Mapping[int, int] = field(default_factory=dict[int, int])
+    guarantee: Mapping[int, int] = field(default_factory=dict[int, int])
+    """By column: as named, nothing while the queue takes no gangs."""
     held: dict[int, int] = field(default_factory=dict[int, int])
     """By column: bound pods and decisions in flight, those of queues below included."""
     own: dict[int, int] = field(default_factory=dict[int, int])
     wanted: dict[int, int] = field(default_factory=dict[int, int])
     """By column: what its waiting members ask for."""
+    kept: dict[int, int] = field(default_factory=dict[int, int])
+    """By column: what guarantees, its own and those below, exceed what is held."""
+    kept_below: dict[int, int] = field(default_factory=dict[int, int])
+    """The sum of ``kept`` of the queues directly below."""
+    floor: dict[int, int] = field(default_factory=dict[int, int])
+    """By column: what would be kept if nothing were held."""
+    above: Queue | None = None
+    below: list[Queue] = field(default_factory=list["Queue"])
     chain: tuple[Queue, ...] = ()
-    """The queue itself, its parent, and so on."""
+    """The queue itself, the queue above it, and so on up to the root."""
+    broken: Fault | None = None
+    """Why it is not where its parent's name says."""
     active: dict[Lane, None] = field(default_factory=dict["Lane", None])
     """Lanes that are to be tried."""
     waiting: int = 0
-    children: int = 0
-    """Queues directly below it."""
 
     @property
     def takes_new(self) -> bool:
         """Whether gangs may enter: an open queue does, unless it is there to hold other queues."""
-        return self.known and self.state == "Open" and not self.children and self.name != ROOT_QUEUE
+        return self.known and not self.below and self.above is not None and self.closed is None
+
+    @property
+    def closed(self) -> Queue | None:
+        """The first level that is not open, or broken."""
+        for level in self.chain:
+            if level.broken is not None or (level.known and level.state != "Open"):
+                return level
+        return None
 
 
 class Queues:
     """All queues by name."""
 
-    def __init__(self, resources: Resources) -> None:
+    def __init__(self, resources: Resources, sharing: Sharing | None = None) -> None:
         self._resources = resources
+        self._sharing = sharing or Sharing()
         self.by_name: dict[str, Queue] = {}
         self.freed: set[str] = set()
         """Queues that hold less, or may hold more, than before: taken by the cycle."""
@@ -63,17 +91,26 @@ class Queues:
         """Queues with a capability that hold more than before: taken by those who hold something."""
         self.changed: set[str] = set()
         """Queues with other rules than before: taken by the cycle."""
-        self._deserved: dict[str, dict[int, float]] = {}
-        self._deserved_of: tuple[int, int] | None = None
+        self._guaranteed: tuple[int, ...] = ()
+        """Columns in which any queue has a guarantee."""
+        self._shares = Shares()
+        self._shares_of: tuple[int, int] | None = None
         self._version = 0
+        self._moved = False
+        self.root = self.get(ROOT_QUEUE)
+        self.tree = [self.root]
+        """The root and all that hangs below it, those below first."""
 
     def get(self, name: str) -> Queue:
         """Return the queue of a name, unknown yet if need be."""
         queue = self.by_name.get(name)
         if queue is None:
             queue = self.by_name[name] = Queue(name)
-            queue.chain = (queue,)
+            queue.above = None if name == ROOT_QUEUE else self.root
+            queue.chain = (queue,) if queue.above is None else (queue, queue.above)
         return queue
+
+    # ------------------------------------------------------------------ facts
 
     def upsert(self, state: QueueState) -> None:
         """Take in a queue's facts."""
@@ -81,26 +118,66 @@ class Queues:
         if queue.facts == state:
             return
         queue.facts = state
-        self.changed.add(state.name)
-        capability = None if state.capability is None else self._limits(state.capability)
-        moved = not queue.known or queue.parent != state.parent
+        moved = not queue.known or (queue.parent, queue.state) != (state.parent, state.state)
         queue.known, queue.state, queue.parent = True, state.state, state.parent
-        queue.weight, queue.priority, queue.capability = state.weight, state.priority, capability
-        if moved:
-            self._link()
-        self.freed.add(state.name)
-        self._version += 1
+        queue.weight, queue.priority, queue.reclaimable = (
+            max(1, state.weight),
+            state.priority,
+            state.reclaimable,
+        )
+        queue.capability = None if state.capability is None else self._limits(state.capability)
+        queue.deserved = None if state.deserved is None else dict(self._limits(state.deserved))
+        guarantee = {} if state.guarantee is None else dict(self._limits(state.guarantee))
+        self._changed(queue, moved=moved or guarantee != queue.named_guarantee)
+        queue.named_guarantee = guarantee
 
     def remove(self, name: str) -> None:
         """Forget a queue's facts; what it holds stays counted."""
         queue = self.by_name.get(name)
         if queue is not None:
-            queue.known, queue.state, queue.parent, queue.capability = False, "", "", None
-            queue.facts = None
-            self.changed.add(name)
-            self._link()
-            self.freed.add(name)
-            self._version += 1
+            queue.known, queue.state, queue.parent, queue.facts = False, "", "", None
+            queue.capability = queue.deserved = None
+            queue.named_guarantee = {}
+            queue.weight, queue.priority, queue.reclaimable = 1, 0, True
+            self._changed(queue, moved=True)
+
+    def refresh(self) -> None:
+        """Work out the tree and all sums anew if queues came, went, or moved."""
+        if not self._moved:
+            return
+        self._moved = False
+        self.tree = queuetree.link(self.by_name, self.root)
+        for queue in self.by_name.values():
+            queue.held, queue.kept, queue.kept_below, queue.floor = {}, {}, {}, {}
+            queue.guarantee = queue.named_guarantee if queue.closed is None else {}
+        self._guaranteed = tuple(
+            sorted({column for queue in self.by_name.values() for column in queue.guarantee})
+        )
+        for queue in self.by_name.values():
+            for level in queue.chain:
+                _add(level.held, queue.own)
+        for queue in self.tree:
+            for column in self._guaranteed:
+                queue.floor[column] = max(
+                    queue.guarantee.get(column, 0), sum(child.floor[column] for child in queue.below)
+                )
+                queue.kept_below[column] = sum(child.kept[column] for child in queue.below)
+                lacks = queue.guarantee.get(column, 0) - queue.held.get(column, 0)
+                queue.kept[column] = max(0, lacks, queue.kept_below[column])
+        self.freed.update(self.by_name)
+        self.changed.update(self.by_name)
+
+    def govern(self, sharing: Sharing) -> None:
+        """Share by another policy from now on."""
+        self._sharing = sharing
+        self._moved = True
+        self._version += 1
+
+    def faults(self) -> list[Fault]:
+        """Return all that is wrong with the tree and its quotas, by queue."""
+        return queuetree.faults(self.by_name.values(), self._resources)
+
+    # ------------------------------------------------------------------ accounts
 
     def charge(self, queue: Queue, amounts: Amounts, count: int) -> None:
         """Count ``count`` pods (negative: fewer) in the queue and its parents."""
@@ -115,6 +192,9 @@ class Queues:
                 self.freed.add(level.name)
             elif level.capability:
                 self.charged.add(level.name)
+        for column in self._guaranteed:
+            if any(column == charged for charged, _ in amounts):
+                self._keep(queue, column)
 
     def want(self, queue: Queue, wanted: Mapping[int, int], sign: int) -> None:
         """Count (1) or no longer count (-1) what a waiting gang asks for."""
@@ -123,92 +203,125 @@ class Queues:
             queue.wanted[column] = queue.wanted.get(column, 0) + sign * amount
 
     def over(self, queue: Queue, total: Mapping[int, int]) -> tuple[Queue, int] | None:
-        """Return the first level and column where ``total`` more would pass the capability."""
+        """Return the first level and column where ``total`` more would pass the capability.
+
+        What is kept there for guarantees counts as held.
+        """
         for level in queue.chain:
-            if level.capability:
-                for column, limit in level.capability:
-                    asked = total.get(column, 0)
-                    if asked and level.held.get(column, 0) + asked > limit:
+            for column, limit in level.capability or ():
+                asked = total.get(column, 0)
+                if asked and asked > limit - level.held.get(column, 0):
+                    return level, column
+        for column in self._guaranteed:
+            if more := total.get(column, 0):
+                for level, kept in _keeping(queue, column, more):
+                    most = dict(level.capability or ()).get(column, inf)
+                    grows = more + kept > level.kept.get(column, 0)
+                    if grows and level.held.get(column, 0) + more + kept > most:
                         return level, column
         return None
 
-    @staticmethod
-    def allows(queue: Queue, total: Mapping[int, int]) -> bool:
-        """Whether the capabilities are not less than ``total``, however much of them is used."""
-        return all(
-            total.get(column, 0) <= limit for level in queue.chain for column, limit in level.capability or ()
-        )
-
     def room(self, queue: Queue, amounts: Amounts, count: int) -> tuple[int, tuple[Queue, int] | None]:
-        """Return how many of ``count`` such pods the capabilities allow, and what bounds them."""
-        bound = None
-        for level in queue.chain:
-            limits = dict(level.capability or ())
-            for column, amount in amounts:
-                limit = limits.get(column)
-                if limit is not None and amount * count > limit - level.held.get(column, 0):
-                    count = max(0, (limit - level.held.get(column, 0)) // amount)
-                    bound = level, column
-        return count, bound
+        """Return how many of ``count`` such pods may be held, and what bounds them."""
+        bound = self.over(queue, _times(amounts, count))
+        if bound is None:
+            return count, None
+        fits, most = 0, count
+        while most - fits > 1:
+            middle = (fits + most) // 2
+            if self.over(queue, _times(amounts, middle)) is None:
+                fits = middle
+            else:
+                most = middle
+        return fits, self.over(queue, _times(amounts, most))
 
-    def deserved(self, cluster: Mapping[int, int], version: int) -> dict[str, dict[int, float]]:
+    def keeps(self, queue: Queue, total: Mapping[int, int], free: Mapping[int, int]) -> int | None:
+        """Return the column in which ``total`` would take what guarantees need of ``free``, if any."""
+        for column in self._guaranteed:
+            if asked := total.get(column, 0):
+                *_, (root, kept) = _keeping(queue, column, asked)
+                if asked + kept > free.get(column, 0) and asked + kept > root.kept.get(column, 0):
+                    return column
+        return None
+
+    def kept_columns(self, total: Iterable[int]) -> list[int]:
+        """Return those of the columns in which guarantees are not used up."""
+        return [column for column in self._guaranteed if column in total and self.root.kept.get(column)]
+
+    def allows(self, queue: Queue, total: Mapping[int, int], cluster: Mapping[int, int]) -> bool:
+        """Whether an empty cluster and empty queues could hold ``total``, beside what is guaranteed."""
+        for column, asked in total.items():
+            guaranteed = column in self._guaranteed
+            floors = (
+                _floors(queue, column, asked) if guaranteed else ((level, asked) for level in queue.chain)
+            )
+            for level, floor in floors:
+                limit = dict(level.capability or ()).get(column, inf)
+                if level is self.root:
+                    limit = min(limit, cluster.get(column, 0))
+                if asked > limit or limit < floor > level.floor.get(column, 0):
+                    return False
+        return True
+
+    # ------------------------------------------------------------------ shares
+
+    def shares(self, cluster: Mapping[int, int], version: int) -> Shares:
         """Return what each queue deserves of a cluster (``version`` names its contents)."""
-        if self._deserved_of != (self._version, version):
-            self._deserved = divide(self.by_name.values(), cluster)
-            self._deserved_of = (self._version, version)
-        return self._deserved
+        self.refresh()
+        if self._shares_of != (self._version, version):
+            self._shares = shares.divide(self.tree, cluster, self._sharing)
+            self._shares_of = (self._version, version)
+        return self._shares
 
-    @staticmethod
-    def share(queue: Queue, deserved: Mapping[str, Mapping[int, float]]) -> float:
-        """Return held over deserved, the largest of all resources."""
-        mine = deserved.get(queue.name, {})
-        share = 0.0
-        for column, held in queue.own.items():
-            if held > 0 and column != PODS:
-                part = mine.get(column, 0.0)
-                share = max(share, held / part if part > 0 else float("inf"))
-        return share
+    # ------------------------------------------------------------------ inside
+
+    def _changed(self, queue: Queue, *, moved: bool) -> None:
+        self._moved = self._moved or moved
+        self._version += 1
+        self.changed.add(queue.name)
+        self.freed.add(queue.name)
+
+    def _keep(self, queue: Queue, column: int) -> None:
+        """Work out anew what is to be kept at the queue's levels after what it holds changed."""
+        change = 0
+        for level in queue.chain:
+            below = level.kept_below[column] = level.kept_below.get(column, 0) + change
+            lacks = level.guarantee.get(column, 0) - level.held.get(column, 0)
+            change = -level.kept.get(column, 0)
+            level.kept[column] = max(0, lacks, below)
+            change += level.kept[column]
 
     def _limits(self, quantities: Mapping[str, int]) -> Amounts:
         """A limit of zero is a limit; a resource that is not named has none."""
-        return tuple(sorted((self._resources.column(name), amount) for name, amount in quantities.items()))
-
-    def _link(self) -> None:
-        """Work out chains and sums anew; a loop of parents ends where it closes."""
-        for queue in self.by_name.values():
-            chain = [queue]
-            while (parent := self.by_name.get(chain[-1].parent)) and parent.known and parent not in chain:
-                chain.append(parent)
-            queue.chain = tuple(chain)
-            queue.held = {}
-            queue.children = 0
-        for queue in self.by_name.values():
-            if queue.known and len(queue.chain) > 1:
-                queue.chain[1].children += 1
-            for level in queue.chain:
-                for column, amount in queue.own.items():
-                    level.held[column] = level.held.get(column, 0) + amount
-        self.freed.update(self.by_name)
-        self.changed.update(self.by_name)
+        return tuple(
+            sorted((self._resources.column(name), max(0, amount)) for name, amount in quantities.items())
+        )
 
 
-def divide(queues: Iterable[Queue], cluster: Mapping[int, int]) -> dict[str, dict[int, float]]:
-    """Return what each queue deserves of each resource: water-filling by weight, capped by demand."""
-    deserved: dict[str, dict[int, float]] = {queue.name: {} for queue in queues}
-    for column, total in cluster.items():
-        caps: list[tuple[float, int, str]] = []
-        for queue in queues:
-            cap = max(0, queue.own.get(column, 0)) + queue.wanted.get(column, 0)
-            for limited, limit in queue.capability or ():
-                if limited == column:
-                    cap = min(cap, limit)
-            if cap > 0:
-                weight = max(1, queue.weight)
-                caps.append((cap / weight, weight, queue.name))
-        left, weights = float(total), sum(weight for _, weight, _ in caps)
-        for level, weight, name in sorted(caps):
-            part = min(level, left / weights) * weight
-            deserved[name][column] = part
-            left -= part
-            weights -= weight
-    return deserved
+def _keeping(queue: Queue, column: int, more: int) -> Iterator[tuple[Queue, int]]:
+    """Yield each level, from the queue up, and what is to be kept there when it holds ``more``."""
+    change = 0
+    for level in queue.chain:
+        below = level.kept_below.get(column, 0) + change
+        kept = max(0, below, level.guarantee.get(column, 0) - level.held.get(column, 0) - more)
+        yield level, kept
+        change = kept - level.kept.get(column, 0)
+
+
+def _floors(queue: Queue, column: int, asked: int) -> Iterator[tuple[Queue, int]]:
+    """Yield each level, and what would be held or kept there if only ``asked`` were held."""
+    change = asked
+    for level in queue.chain:
+        below = sum(child.floor.get(column, 0) for child in level.below) + change
+        floor = max(below, level.guarantee.get(column, 0))
+        yield level, floor
+        change = floor - level.floor.get(column, 0)
+
+
+def _times(amounts: Amounts, count: int) -> dict[int, int]:
+    return {column: amount * count for column, amount in amounts}
+
+
+def _add(sums: dict[int, int], amounts: Mapping[int, int]) -> None:
+    for column, amount in amounts.items():
+        sums[column] = sums.get(column, 0) + amount

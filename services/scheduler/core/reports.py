@@ -184,7 +184,14 @@ def _not_open(queue: Queue) -> Reason:
             message=f"queue {queue.name} does not exist",
             next_step=f"create the queue {queue.name}, or submit to another",
         )
-    if queue.state == "Open":
+    closed = queue.closed
+    if closed is not None and closed.broken is not None:
+        return Reason(
+            code="queue-tree",
+            message=closed.broken.message,
+            next_step=f"give queue {closed.name} a parent that exists, or none",
+        )
+    if closed is None:
         return Reason(
             code="queue-not-leaf",
             message=f"queue {queue.name} is there for queues below it and takes no gangs itself",
@@ -192,8 +199,8 @@ def _not_open(queue: Queue) -> Reason:
         )
     return Reason(
         code="queue-not-open",
-        message=f"queue {queue.name} is {queue.state or 'not open'} and takes no new gangs",
-        next_step=f"open the queue {queue.name}",
+        message=f"queue {closed.name} is {closed.state or 'not open'} and takes no new gangs",
+        next_step=f"open the queue {closed.name}",
     )
 
 

@@ -26,16 +26,14 @@ def follow(model: Model) -> None:
 
 def could_ever_fit(model: Model, lane: Lane) -> bool:
     """Whether empty nodes and queues would hold a gang; an upper bound: its shapes are not placed."""
-    totals = model.nodes.totals()
-    return (
-        model.queues.allows(lane.queue, lane.total)
-        and all(asked <= totals.get(column, 0) for column, asked in lane.total.items())
-        and all(model.index(shape).potential() >= count for shape, count in lane.shapes)
+    return model.queues.allows(lane.queue, lane.total, model.nodes.totals()) and (
+        all(model.index(shape).potential() >= count for shape, count in lane.shapes)
     )
 
 
 def settle(model: Model, now: datetime) -> list[Decision]:
     """Bring lanes up to date; return decisions to be sent again because no result came."""
+    model.queues.refresh()
     resend = [
         decision
         for flight in model.flights.timers.due(now.timestamp())

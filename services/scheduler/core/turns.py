@@ -12,6 +12,7 @@ from services.scheduler.core.gangs import Gang, OrderKey
 from services.scheduler.core.lanes import Lane
 from services.scheduler.core.model import Model
 from services.scheduler.core.queues import Queue
+from services.scheduler.core.shares import Shares
 
 
 class Turns:
@@ -20,7 +21,7 @@ class Turns:
     def __init__(self, model: Model, *, surplus: bool) -> None:
         self._model = model
         self._surplus = surplus
-        self._deserved: dict[str, dict[int, float]] | None = None
+        self._shares: Shares | None = None
         self._lanes: dict[Queue, list[tuple[OrderKey, int, Lane]]] = {}
         self._queues: list[tuple[int, float, str, Queue]] = []
         self._listed: set[Queue] = set()
@@ -74,6 +75,6 @@ class Turns:
         model = self._model
         if len(model.waiting.queues) <= 1:
             return 0.0
-        if self._deserved is None:
-            self._deserved = model.deserved()
-        return model.queues.share(queue, self._deserved)
+        if self._shares is None:
+            self._shares = model.shares()
+        return self._shares.share(queue)
