@@ -400,6 +400,8 @@ class GangDecided(Contract):
     reservations: tuple[Reservation, ...] = ()
     cycle: Count = 0
     cycle_traceparent: str | None = None
+    policy: str = ""
+    """Digest of the policy that decided: equal for equal policies."""
     decided_at: datetime
 
 
@@ -562,6 +564,18 @@ class HyperNodeState(Contract):
     spec: dict[str, Any]
 
 
+class PolicyState(Contract):
+    """The scheduler's configuration as an operator wrote it, right or wrong: whoever reads it finds out."""
+
+    TYPE = "dev.pumice.state.policy.v1"
+    namespace: str
+    name: str
+    key: str
+    """Of the ConfigMap."""
+    text: str
+    resource_version: str = ""
+
+
 class JobState(Contract):
     """A job, for views and for admission."""
 
@@ -615,6 +629,7 @@ ClusterFact = (
     | PriorityClassState
     | PodDisruptionBudgetState
     | HyperNodeState
+    | PolicyState
     | JobState
 )
 Event = (
@@ -652,6 +667,7 @@ EVENTS: dict[str, type[Contract]] = {
         PriorityClassState,
         PodDisruptionBudgetState,
         HyperNodeState,
+        PolicyState,
         JobState,
         QueueUsage,
     )

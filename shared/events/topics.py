@@ -96,7 +96,8 @@ TOPICS: Final[dict[str, Topic]] = {
             _compacted(CLUSTER_STATE, 6, GANG_BYTES),
             "kind/namespace/name",
             ("controller",),
-            "What exists: nodes, pods, queues, podgroups, priority classes, disruption budgets, jobs.",
+            "What exists: nodes, pods, queues, podgroups, priority classes, disruption budgets, hypernodes, "
+            "the policy, jobs.",
             (
                 c.NodeState,
                 c.PodState,
@@ -104,6 +105,8 @@ TOPICS: Final[dict[str, Topic]] = {
                 c.PodGroupState,
                 c.PriorityClassState,
                 c.PodDisruptionBudgetState,
+                c.HyperNodeState,
+                c.PolicyState,
                 c.JobState,
             ),
         ),
@@ -161,7 +164,7 @@ def state_key(kind: str, namespace: str, name: str) -> bytes:
     """Return the key of a ``cluster-state`` record; ``namespace`` is empty for cluster-wide kinds.
 
     ``kind`` is ``node``, ``pod``, ``queue``, ``podgroup``, ``priorityclass``,
-    ``poddisruptionbudget``, ``hypernode`` or ``job``.
+    ``poddisruptionbudget``, ``hypernode``, ``policy`` or ``job``.
     """
     return f"{kind}/{namespace}/{name}".encode()
 

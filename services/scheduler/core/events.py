@@ -6,7 +6,9 @@ from services.scheduler.core.decisions import Decision
 from shared.events.contracts import Binding, GangDecided, GangRef
 
 
-def event_of(decision: Decision, pool: str, cycle: int, cycle_traceparent: str | None) -> GangDecided:
+def event_of(
+    decision: Decision, pool: str, cycle: int, cycle_traceparent: str | None, policy: str = ""
+) -> GangDecided:
     """Return the event of a core decision. It was made by us, so it is not validated again."""
     return GangDecided.model_construct(
         decision=decision.number,
@@ -24,5 +26,6 @@ def event_of(decision: Decision, pool: str, cycle: int, cycle_traceparent: str |
         reservations=(),
         cycle=cycle,
         cycle_traceparent=cycle_traceparent,
+        policy=policy,
         decided_at=decision.decided_at,
     )
