@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final
 
 from services.controller.core.facts import node_state, queue_state
+from services.scheduler.core.configuration import configure
 from services.scheduler.core.cycle import decide
 from services.scheduler.core.events import event_of
 from services.scheduler.core.model import Model
@@ -21,6 +22,7 @@ from services.simulation.core.carrying import Applier
 from services.simulation.core.groups import Groups
 from services.simulation.core.history import History, full_name
 from services.simulation.core.jobs import Jobs
+from services.simulation.core.kinds import POLICY, POLICY_KEY
 from services.simulation.core.measures import Measures
 from services.simulation.core.outcome import Outcome
 from services.simulation.core.pods import Pods
@@ -47,8 +49,11 @@ class RestlessError(PumiceError):
 class Simulation:
     """The cluster, its controllers and its scheduler."""
 
-    def __init__(self, policy: Policy | None = None) -> None:
-        self._model = Model(policy=policy)
+    def __init__(self, policy: Policy | None = None, *, fixed: bool = False) -> None:
+        """``fixed``: no ConfigMap changes the policy."""
+        self._policy = policy or Policy()
+        self._fixed = fixed
+        self._model = Model(policy=self._policy)
         self._store = Store()
         self._timeline = Timeline()
         self._history = History(self._timeline)
@@ -199,6 +204,16 @@ class Simulation:
         self._keep(resource, raw)
         self._look_everywhere()
 
+    def _config_map(self, resource: Resource, raw: JSON) -> None:
+        self._keep(resource, raw)
+        if key_of(raw) == POLICY and not self._fixed:
+            self._model.set_policy(configure(raw["data"][POLICY_KEY], self._policy).policy)
+
+    def _config_map_gone(self, resource: Resource, key: Key) -> None:
+        self._store.remove(resource, key)
+        if key == POLICY:
+            self._model.set_policy(self._policy)
+
     def _look_everywhere(self) -> None:
         """Have all gangs looked at: what they depend on has changed."""
         self._pods.jobs.update(dict.fromkeys(self._store.all(r.JOBS)))
@@ -230,6 +245,7 @@ class Simulation:
         r.JOBS: _job,
         r.PODGROUPS: _podgroup,
         r.PODS: _pod,
+        r.CONFIGMAPS: _config_map,
     }
     _LEAVE: Final[Mapping[Resource, Callable[[Simulation, Resource, Key], None]]] = {
         r.NODES: _node_gone,
@@ -237,4 +253,5 @@ class Simulation:
         r.JOBS: _job_gone,
         r.PODGROUPS: _podgroup_gone,
         r.PODS: _pod_gone,
+        r.CONFIGMAPS: _config_map_gone,
     }

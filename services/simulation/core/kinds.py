@@ -23,6 +23,8 @@ from services.admission.core.reading import salvage
 from services.admission.core.schema import metadata_rules, schema_rules
 from services.admission.core.view import QueueView
 from services.admission.core.violations import Violation
+from services.scheduler.core.configuration import configure
+from services.scheduler.core.policy import Policy
 from services.simulation.core.notes import OF_OBJECTS, OF_PODS, PATH, annotation_rules
 from shared.api import names
 from shared.api import resources as r
@@ -43,6 +45,10 @@ _LIMITS: Final = QueueLimits()
 _KUBELETS: Final = re.compile(r"\.(?:initContainers|containers)\[\d+\]\.")
 _PODS_OF_A_NODE: Final = "110"
 """What a kubelet allows unless told otherwise."""
+
+POLICY: Final = ("volcano-system", "volcano-scheduler-configmap")
+"""Namespace and name of the ConfigMap with the scheduler's policy, where Volcano has it."""
+POLICY_KEY: Final = "volcano-scheduler.conf"
 
 M = TypeVar("M", bound=KubeObject)
 
@@ -127,6 +133,18 @@ def _node(raw: JSON, _view: QueueView, _old: JSON | None) -> Judged:
     return done, found
 
 
+def _config_map(raw: JSON, _view: QueueView, _old: JSON | None) -> Judged:
+    config, found = _read(ConfigMap, raw)
+    if (config.metadata.namespace, config.metadata.name) == POLICY:
+        at = f"data[{POLICY_KEY}]"
+        if POLICY_KEY not in config.data:
+            found.append(Violation("required", at, "the policy is expected here"))
+        else:
+            problems = configure(config.data[POLICY_KEY], Policy()).problems
+            found += (Violation(problem.code.value, at, str(problem)) for problem in problems)
+    return config.dump(), found
+
+
 def _plain(model: type[KubeObject]) -> Judge:
     def judge(raw: JSON, _view: QueueView, _old: JSON | None) -> Judged:
         read, found = _read(model, raw)
@@ -137,7 +155,8 @@ def _plain(model: type[KubeObject]) -> Judge:
 
 def _read(model: type[M], raw: JSON) -> tuple[M, list[Violation]]:
     read, found = salvage(model, raw)
-    return read, [*found, *metadata_rules(read.metadata), *schema_rules(model, raw)]
+    rules = schema_rules(model, raw) if "spec" in model.model_fields else []
+    return read, [*found, *metadata_rules(read.metadata), *rules]
 
 
 KINDS: Final[Mapping[tuple[str, str], Kind]] = {
@@ -152,7 +171,7 @@ KINDS: Final[Mapping[tuple[str, str], Kind]] = {
         Kind(r.PODS, _pod),
         Kind(r.PVCS, _plain(PersistentVolumeClaim)),
         Kind(r.PDBS, _plain(KubeObject), changeable=True),
-        Kind(r.CONFIGMAPS, _plain(ConfigMap), changeable=True),
+        Kind(r.CONFIGMAPS, _config_map, changeable=True),
     )
 }
 """By API group and kind."""

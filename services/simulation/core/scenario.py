@@ -16,9 +16,11 @@ from services.admission.core.view import QueueIndex
 from services.admission.core.violations import Violation
 from services.simulation.core.kinds import KINDS, Kind, judge
 from services.simulation.core.notes import AT, DELETE_AT, read_times
+from services.simulation.core.store import SCHEDULERS
 from shared.api import resources as r
 from shared.api.base import JSON
 from shared.api.first_queues import first_queues
+from shared.api.names import DEFAULT_SCHEDULER
 from shared.api.scheduling import Queue
 from shared.errors import ContractError, PumiceError
 
@@ -59,10 +61,13 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Entries by time; of one time in the order of the documents. ``skipped``: what is of no known kind."""
+    """Entries by time; of one time in the order of the documents.
+
+    ``notes``: what is skipped, being of no known kind, and pods that wait for another scheduler.
+    """
 
     entries: tuple[Entry, ...]
-    skipped: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class ScenarioError(PumiceError):
@@ -81,7 +86,7 @@ def read_scenario(documents: Iterable[Document]) -> Scenario:
     entries = reader.judge()
     if reader.problems:
         raise ScenarioError(reader.problems)
-    return Scenario(tuple(entries), tuple(reader.skipped))
+    return Scenario(tuple(entries), tuple(reader.notes))
 
 
 def _flat(documents: Iterable[Document]) -> Iterator[Document]:
@@ -108,7 +113,7 @@ class _Found:
 class _Reader:
     def __init__(self) -> None:
         self.problems: list[str] = []
-        self.skipped: list[str] = []
+        self.notes: list[str] = []
         self._found: list[_Found] = []
         self._queues = QueueIndex()
         self._there: dict[Ref, JSON] = {}
@@ -124,7 +129,7 @@ class _Reader:
         kind = KINDS.get((group, name))
         if kind is None:
             text = f"{name[:80]} of {str(content.get('apiVersion'))[:80]}"
-            self.skipped.append(f"{document.where}: {text} is no kind that is simulated; skipped")
+            self.notes.append(f"{document.where}: {text} is no kind that is simulated; skipped")
             return
         metadata = content.get("metadata")
         if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
@@ -179,6 +184,8 @@ class _Reader:
         if violations:
             return None
         self._there[ref] = done
+        if found.kind.resource is r.PODS and (text := _foreign(done.get("spec") or {})):
+            self.notes.append(f"{found.document.where} (Pod {name}): {text}")
         if found.kind.resource is r.QUEUES:
             self._queues.put(queue_info(Queue.model_validate(done)))
         return Entry(found.kind, done, found.at, found.gone)
@@ -187,6 +194,14 @@ class _Reader:
         self._there.pop(ref, None)
         if ref[0] == r.QUEUES.kind:
             self._queues.remove(ref[2])
+
+
+def _foreign(spec: JSON) -> str:
+    """Return why a pod without a node will stay so."""
+    scheduler = spec.get("schedulerName") or "default-scheduler"
+    if spec.get("nodeName") or scheduler in SCHEDULERS:
+        return ""
+    return f"spec.schedulerName: waits for {scheduler}, which is not simulated; write {DEFAULT_SCHEDULER}"
 
 
 def _times(annotations: Any) -> tuple[timedelta, timedelta | None]:

@@ -1,0 +1,1 @@
+"""Files in, tables, JSON and charts out."""
