@@ -14,7 +14,9 @@ import asyncio
 from typing import Final
 
 from services.scheduler.adapters.metrics import Metrics
+from services.scheduler.adapters.policies import first_of_file, follow_file
 from services.scheduler.adapters.pool import GROUP, Pool
+from services.scheduler.core.configuration import configure
 from services.scheduler.settings import SchedulerSettings
 from shared.clock import Clock
 from shared.errors import ContractError, Fenced, Unavailable
@@ -48,6 +50,9 @@ class Scheduler:
         self._ids = ids
         self._telemetry = telemetry
         self._metrics = Metrics(telemetry.registry)
+        self._policy = (
+            None if settings.policy_file is None else first_of_file(settings.policy_file, settings.policy())
+        )
         self._known = set(settings.pools)
         self._running: dict[str, asyncio.Task[None]] = {}
         self._partitions = 0
@@ -71,6 +76,16 @@ class Scheduler:
                     patience=self._settings.ping_patience,
                 )
             )
+            if self._settings.policy_file is not None and self._policy is not None:
+                tasks.create_task(
+                    follow_file(
+                        self._settings.policy_file,
+                        self._policy,
+                        self._on_policy,
+                        clock=self._clock,
+                        telemetry=self._telemetry,
+                    )
+                )
             while True:
                 await self._schedule()
 
@@ -88,6 +103,15 @@ class Scheduler:
             self._assigned = frozenset()
         finally:
             await consumer.close()
+
+    # ------------------------------------------------------------------ policy
+
+    def _on_policy(self, text: str) -> None:
+        """A file says something else: all pools take it, and those to come if it can be used."""
+        if not configure(text, self._settings.policy()).problems:
+            self._policy = text
+        for pool in self.pools.values():
+            pool.policy(text, f"policy file {self._settings.policy_file}")
 
     # ------------------------------------------------------------------ pools
 
@@ -126,6 +150,8 @@ class Scheduler:
             health=self.health,
             on_pool=self._see,
         )
+        if self._policy is not None:
+            pool.policy(self._policy, f"policy file {self._settings.policy_file}")
         self._running[name] = self._tasks.create_task(self._guard(pool))
 
     async def _guard(self, pool: Pool) -> None:
@@ -185,5 +211,5 @@ class Scheduler:
 def build(
     settings: SchedulerSettings, *, clock: Clock, log: EventLog, ids: Ids, telemetry: Telemetry
 ) -> Scheduler:
-    """Put a scheduler together; it needs no cluster."""
+    """Put a scheduler together; it needs no cluster. Raises ConfigurationError for a policy file."""
     return Scheduler(settings, clock=clock, log=log, ids=ids, telemetry=telemetry)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
 from pydantic import Field
 
@@ -50,6 +51,11 @@ class SchedulerSettings(CommonSettings):
     )
     decision_patience: float = Field(
         120.0, gt=0, description="Send a decision again when no result came for so long."
+    )
+    policy_file: Path | None = Field(
+        None,
+        description="Volcano's scheduler configuration (actions, tiers, plugins), looked at twice a second; "
+        "unset: the ConfigMap of which the controller tells, else what the settings here say.",
     )
     binpack_weight: float = Field(
         1.0, ge=0, description="Weight of packing pods tightly (Volcano's binpack.weight)."

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -137,7 +138,7 @@ def gang(name: str, count: int, *, pool: str = "default", generation: int = 0) -
 
 
 @asynccontextmanager
-async def running(world: World, **settings: float) -> AsyncIterator[Scheduler]:
+async def running(world: World, **settings: Any) -> AsyncIterator[Scheduler]:
     scheduler = build(
         SchedulerSettings(**settings),
         clock=world.clock,

@@ -14,9 +14,10 @@ from shared.events.topics import parse_state_key
 from shared.log.port import Delivery
 from shared.telemetry.telemetry import Telemetry
 
-_KINDS: Final = frozenset({"node", "pod", "queue", "podgroup"})
+_KINDS: Final = frozenset({"node", "pod", "queue", "podgroup", "policy"})
 
 OnPool = Callable[[str], None]
+OnPolicy = Callable[[c.PolicyState | None], None]
 
 
 class Feed:
@@ -25,10 +26,11 @@ class Feed:
     Unreadable state is not dead-lettered: it is its writer's to repair, and every reader would do so.
     """
 
-    def __init__(self, model: Model, telemetry: Telemetry, on_pool: OnPool) -> None:
+    def __init__(self, model: Model, telemetry: Telemetry, *, on_pool: OnPool, on_policy: OnPolicy) -> None:
         self._model = model
         self._log = telemetry.log
         self._on_pool = on_pool
+        self._on_policy = on_policy
 
     def state(self, delivery: Delivery) -> bool:
         """Apply a record of ``cluster-state``; say whether it concerns the scheduler."""
@@ -73,6 +75,8 @@ class Feed:
                 self._on_pool(fact.pool)
             case c.QueueState():
                 self._model.apply_queue(fact)
+            case c.PolicyState():
+                self._on_policy(fact)
             case _:
                 pass
 
@@ -84,6 +88,8 @@ class Feed:
                 self._model.remove_podgroup(namespace, name)
             case "node":
                 self._model.remove_node(name)
+            case "policy":
+                self._on_policy(None)
             case _:
                 self._model.remove_queue(name)
 

@@ -56,3 +56,12 @@ class Metrics:
             registry=registry,
         )
         self.nodes = Gauge("pumice_scheduler_nodes", "Nodes in the snapshot.", ["pool"], registry=registry)
+        self.policy_problems = Gauge(
+            "pumice_scheduler_policy_problems",
+            "Problems of the newest configuration; with any it is not in force.",
+            ["pool"],
+            registry=registry,
+        )
+        self.policy_changes = Counter(
+            "pumice_scheduler_policy_changes", "Changes of the policy.", ["pool"], registry=registry
+        )

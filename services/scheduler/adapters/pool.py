@@ -9,12 +9,13 @@ end; then what of those decisions is not seen yet is counted as in flight. Only 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Final, NoReturn, TypeVar
 
 from services.scheduler.adapters.feed import Feed, OnPool
 from services.scheduler.adapters.metrics import Metrics
+from services.scheduler.adapters.policies import Policies
 from services.scheduler.adapters.publish import (
     decision_record,
     decision_spans,
@@ -62,6 +63,7 @@ class Pool:
         metrics: Metrics,
         health: Health,
         on_pool: OnPool,
+        own: Collection[str] = (),
     ) -> None:
         self.name = name
         self.model = Model(name, settings.policy())
@@ -72,7 +74,15 @@ class Pool:
         self._telemetry = telemetry
         self._metrics = metrics
         self._health = health
-        self._feed = Feed(self.model, telemetry, on_pool)
+        self._policies = Policies(
+            self.model,
+            from_log=settings.policy_file is None,
+            own=own,
+            telemetry=telemetry,
+            metrics=metrics,
+            health=health,
+        )
+        self._feed = Feed(self.model, telemetry, on_pool=on_pool, on_policy=self._policies.told)
         self._reporter = Reporter(self.model)
         self._producer: TransactionalProducer | None = None
         self._wake = asyncio.Event()
@@ -89,12 +99,18 @@ class Pool:
         self._offsets[where] = offset + 1
         self._notice()
 
+    def policy(self, text: str, source: str) -> None:
+        """Take a configuration; it holds from the next cycle on, if it can be used."""
+        self._policies.take(text, source)
+        self._notice()
+
     async def run(self) -> None:
         """Schedule until cancelled. Raises Fenced when a newer scheduler took the pool."""
         self._health.waits(f"pool {self.name}", "reading the cluster's state")
         try:
             await self._patiently(self._open)
             state, results = await self._patiently(self._catch_up)
+            self._policies.start()
             self._health.ok(f"pool {self.name}")
             self._telemetry.log.info(
                 "scheduling",
@@ -107,6 +123,7 @@ class Pool:
                 tasks.create_task(self._reports())
         finally:
             self._health.ok(f"pool {self.name}")
+            self._policies.close()
             if self._alarm is not None:
                 self._alarm.cancel()
             await self._close()
@@ -203,6 +220,8 @@ class Pool:
 
     async def _once(self) -> bool:
         """Decide and publish; say whether there is more to decide at once."""
+        if not self._policies.usable:
+            return False
         started, now = self._clock.monotonic(), self._clock.now()
         outcome = decide(self.model, now, limit=self._settings.cycle_gangs)
         self._cycle += 1
@@ -223,7 +242,10 @@ class Pool:
         context = TraceContext(
             hashed_id(16, "cycle", self._ids()), hashed_id(8, "cycle", self.name, self._cycle)
         )
-        events = [event_of(one, self.name, self._cycle, format_traceparent(context)) for one in decisions]
+        policy = self.model.policy.digest
+        events = [
+            event_of(one, self.name, self._cycle, format_traceparent(context), policy) for one in decisions
+        ]
         published = self._clock.now()
         records = [
             decision_record(event, one.traceparent, published)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import timedelta
 from hashlib import blake2b
+from hashlib import blake2b
 from typing import Literal
 
 
@@ -60,6 +61,11 @@ class Policy:
     patience: timedelta = timedelta(minutes=2)
     """A decision without a result after this time is sent again (applying it twice is harmless); a
     pod said to be bound but never seen after this time no longer counts."""
+
+    @property
+    def digest(self) -> str:
+        """A name for what is chosen: equal for equal policies, on any machine."""
+        return blake2b(repr(self).encode(), digest_size=8).hexdigest()
 
     @property
     def digest(self) -> str:
