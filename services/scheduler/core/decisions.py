@@ -7,6 +7,7 @@ from datetime import datetime
 
 from services.scheduler.core.queues import Queue
 from services.scheduler.core.shapes import Shape
+from shared.events.contracts import Eviction, Reservation
 
 Row = tuple[str, str, str, str | None]
 """pod, task, node, UID of the pod when it exists"""
@@ -30,6 +31,9 @@ class Decision:
     traceparent: str | None = None
     again: bool = False
     """Sent before, and no result came."""
+    evictions: tuple[Eviction, ...] = ()
+    """Pods that leave for the gang. Such a decision places nothing: that comes when their room is free."""
+    reservations: tuple[Reservation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

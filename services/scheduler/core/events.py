@@ -22,8 +22,8 @@ def event_of(
             for pod, task, node, uid in decision.rows
         ),
         minimum=decision.minimum,
-        evictions=(),
-        reservations=(),
+        evictions=decision.evictions,
+        reservations=decision.reservations,
         cycle=cycle,
         cycle_traceparent=cycle_traceparent,
         policy=policy,

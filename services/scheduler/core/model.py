@@ -7,18 +7,21 @@ objects may come in any order. What becomes of decisions is in ``results``.
 from __future__ import annotations
 
 from services.scheduler.core.decisions import Flight
+from services.scheduler.core.earmarks import Earmarks
 from services.scheduler.core.entry import Promises
+from services.scheduler.core.evictions import Evictions
 from services.scheduler.core.flights import InFlight
 from services.scheduler.core.gangs import Gang, Key, Member, make_gang
 from services.scheduler.core.index import ShapeIndex
 from services.scheduler.core.nodes import Nodes
-from services.scheduler.core.pods import ENDED, Pod
+from services.scheduler.core.pods import ENDED, Pod, make_pod
 from services.scheduler.core.policy import Policy
 from services.scheduler.core.queues import Queues
 from services.scheduler.core.resources import Resources
 from services.scheduler.core.shapes import Shape, Shapes
 from services.scheduler.core.shares import Shares
 from services.scheduler.core.timers import Timers
+from services.scheduler.core.victims import Victims
 from services.scheduler.core.waiting import Waiting
 from services.scheduler.core.work import Work
 from shared.events import contracts as c
@@ -45,6 +48,13 @@ class Model:
         self.gangs: dict[Key, Gang] = {}
         self.flights = InFlight(self.nodes, self.queues)
         self.promises = Promises(self.nodes, self.queues)
+        self.victims = Victims()
+        self.evictions = Evictions()
+        self.earmarks = Earmarks(self.nodes, self.queues)
+        self.budgets: dict[Key, int] = {}
+        """By namespace and name of a PodDisruptionBudget: how many more pods may go."""
+        self.peaceful: set[str] = set()
+        """Priority classes whose gangs evict nobody."""
         self.dirty: dict[Gang, None] = {}
         """Gangs whose needs may have changed."""
         self.unplaced: dict[Gang, None] = {}
@@ -104,6 +114,25 @@ class Model:
         """A queue is gone."""
         self.queues.remove(name)
 
+    def apply_priority_class(self, state: c.PriorityClassState) -> None:
+        """A priority class is there or has changed."""
+        if state.preemption_policy == "Never":
+            self.peaceful.add(state.name)
+        else:
+            self.peaceful.discard(state.name)
+
+    def remove_priority_class(self, name: str) -> None:
+        """A priority class is gone."""
+        self.peaceful.discard(name)
+
+    def apply_budget(self, state: c.PodDisruptionBudgetState) -> None:
+        """A PodDisruptionBudget is there or has changed."""
+        self.budgets[state.namespace, state.name] = state.disruptions_allowed
+
+    def remove_budget(self, namespace: str, name: str) -> None:
+        """A PodDisruptionBudget is gone."""
+        self.budgets.pop((namespace, name), None)
+
     # ------------------------------------------------------------------ pods
 
     def apply_pod(self, state: c.PodState) -> None:
@@ -118,19 +147,10 @@ class Model:
         if gang is not None and state.node is not None and not seen_there:
             landed = self.flights.land(gang, state.name, state.generation)
         slot = -1 if ended or state.node is None else self.nodes.hold(state.node)
-        pod = Pod(
-            state.uid,
-            shape,
-            slot,
-            gang,
-            state.generation,
-            state.queue,
-            state.phase,
-            state.releasing,
-            state.shape.scheduling_gated,
-        )
+        pod = make_pod(state, shape, slot, gang, doomed=slot >= 0 and self.evictions.dooms(state.uid))
         self.pods[key] = pod
         self._swap(landed, old, pod)
+        self._note(key, old, pod)
         if old is not None and old.gang is not None and old.gang != gang:
             self._unlink(old.gang, state.name)
         if gang is not None:
@@ -142,8 +162,33 @@ class Model:
         if old is None:
             return
         self._swap(None, old, None)
+        self._note((namespace, name), old, None)
         if old.gang is not None:
             self._unlink(old.gang, name)
+
+    def doom(self, key: Key, uid: str, *, doomed: bool) -> None:
+        """A decision evicts a pod that is on a node (or it stays after all)."""
+        pod = self.pods.get(key)
+        if pod is None or pod.uid != uid or pod.slot < 0 or pod.doomed == doomed:
+            return
+        before, pod.doomed = pod.leaving, doomed
+        if pod.leaving != before:
+            self.nodes.mark_releasing(pod.slot, pod.shape.amounts, 1 if doomed else -1)
+        self.victims.put(key, pod)
+        gang = None if pod.gang is None else self.gangs.get(pod.gang)
+        if gang is not None:
+            self.show(gang, key[1])
+
+    def _note(self, key: Key, old: Pod | None, new: Pod | None) -> None:
+        """Let victims be chosen by what is now, and note that one leaves or has gone."""
+        if new is not None and new.slot >= 0:
+            self.victims.put(key, new)
+        else:
+            self.victims.drop(key)
+        if old is not None and (
+            new is None or new.uid != old.uid or new.slot < 0 or (new.doomed and new.releasing)
+        ):
+            self.evictions.seen(old.uid)
 
     def _swap(self, landed: tuple[Flight, int, Shape] | None, old: Pod | None, new: Pod | None) -> None:
         """Let ``new`` count instead of ``old`` and of what was in flight."""
@@ -154,14 +199,14 @@ class Model:
             )
             if same and new is not None and (old is None or old.slot < 0):
                 self.nodes.release(slot)
-                if new.releasing:
+                if new.leaving:
                     self.nodes.mark_releasing(slot, new.shape.amounts, 1)
                 return
             self.flights.release(*landed)
         if old is not None and new is not None and old.slot >= 0 and _same_room(old, new):
             self.nodes.release(old.slot)
-            if old.releasing != new.releasing:
-                self.nodes.mark_releasing(new.slot, new.shape.amounts, 1 if new.releasing else -1)
+            if old.leaving != new.leaving:
+                self.nodes.mark_releasing(new.slot, new.shape.amounts, 1 if new.leaving else -1)
             return
         for pod, sign in ((old, -1), (new, 1)):
             if pod is not None and pod.slot >= 0:
@@ -170,7 +215,7 @@ class Model:
     def _count(self, pod: Pod, sign: int) -> None:
         amounts = pod.shape.amounts
         self.nodes.charge(pod.slot, amounts, sign)
-        if pod.releasing:
+        if pod.leaving:
             self.nodes.mark_releasing(pod.slot, amounts, sign)
         if pod.queue:
             self.queues.charge(self.queues.get(pod.queue), amounts, sign)
@@ -193,7 +238,9 @@ class Model:
         if gang is not None:
             self._place_pod(gang, name, None)
             if gang.contract.job and not (gang.pods or self.flights.pods_of(gang.contract.ref)):
-                gang.enqueued = False  # all that was decided is gone: only its PodGroup can say that it is queued
+                gang.enqueued = (
+                    False  # all that was decided is gone: only its PodGroup can say that it is queued
+                )
 
     def _place_pod(self, gang: Gang, name: str, pod: Pod | None) -> None:
         """Note a pod of the gang, or that there is none, if it is of the gang's generation."""
@@ -212,7 +259,7 @@ class Model:
         if pod is not None:
             if pod.phase in ENDED:
                 return Member.DONE if pod.phase == "Succeeded" else Member.ABSENT
-            if pod.releasing:
+            if pod.leaving:
                 return Member.LEAVING
             if pod.slot >= 0:
                 return Member.HELD
@@ -255,6 +302,7 @@ class Model:
         """A PodGroup is gone; what is in flight for it counts until it is resolved."""
         gang = self.gangs.pop((namespace, name), None)
         if gang is not None:
+            self.earmarks.drop((namespace, name))
             self._forget(gang)
 
     def _upsert(self, contract: c.Gang, *, confirmed: bool) -> Gang | None:

@@ -42,6 +42,9 @@ class Nodes:
         self.allocatable: IntArray = np.zeros((len(resources), 16), np.int64)
         self.used: IntArray = np.zeros((len(resources), 16), np.int64)
         self.releasing: IntArray = np.zeros((len(resources), 16), np.int64)
+        """What pods hold that are leaving."""
+        self.earmarked: IntArray = np.zeros((len(resources), 16), np.int64)
+        """What is kept for gangs. First it is to come from what is leaving; only the rest counts as used."""
         self.exists: BoolArray = np.zeros(16, np.bool_)
         self.mine: BoolArray = np.zeros(16, np.bool_)
         """The node exists and is of our pool."""
@@ -162,8 +165,33 @@ class Nodes:
 
     def mark_releasing(self, slot: int, amounts: Amounts, sign: int) -> None:
         """Note that a pod's room will be free soon (or not after all)."""
+        self._set_aside(self.releasing, slot, amounts, sign)
+
+    def earmark(self, slot: int, amounts: Amounts, sign: int) -> None:
+        """Keep room for a gang (or no longer)."""
+        self._set_aside(self.earmarked, slot, amounts, sign)
+
+    def _set_aside(self, sums: IntArray, slot: int, amounts: Amounts, sign: int) -> None:
+        """Change what is leaving or kept; what is kept and not to come from the leaving is used."""
+        less = more = False
         for column, amount in amounts:
-            self.releasing[column, slot] += sign * amount
+            before = max(0, self.earmarked.item(column, slot) - self.releasing.item(column, slot))
+            sums[column, slot] += sign * amount
+            after = max(0, self.earmarked.item(column, slot) - self.releasing.item(column, slot))
+            self.used[column, slot] += after - before
+            less, more = less or after < before, more or after > before
+        if less or more:
+            self._weigh(slot)
+            self.touch(slot)
+            self.moved.add(slot)
+        if less:
+            self.grown.add(slot)
+
+    def future(self, columns: Sequence[int]) -> IntArray:
+        """Return what will be free for anybody once all that is leaving has left: [column, slot]."""
+        leaving: IntArray = np.maximum(self.releasing[columns] - self.earmarked[columns], 0)
+        free: IntArray = self.allocatable[columns] - self.used[columns] + leaving
+        return free
 
     # ------------------------------------------------------------------ placement
 
@@ -258,6 +286,7 @@ class Nodes:
         del self.slots[self.names[slot]]
         self.used[:, slot] = 0
         self.releasing[:, slot] = 0
+        self.earmarked[:, slot] = 0
         self.over[slot] = False
         self._free.append(slot)
 
@@ -297,6 +326,7 @@ class Nodes:
             self.allocatable = np.pad(self.allocatable, pad)
             self.used = np.pad(self.used, pad)
             self.releasing = np.pad(self.releasing, pad)
+            self.earmarked = np.pad(self.earmarked, pad)
             self._view()
 
     def _view(self) -> None:
@@ -308,6 +338,7 @@ class Nodes:
         self.allocatable = np.pad(self.allocatable, ((0, 0), (0, extra)))
         self.used = np.pad(self.used, ((0, 0), (0, extra)))
         self.releasing = np.pad(self.releasing, ((0, 0), (0, extra)))
+        self.earmarked = np.pad(self.earmarked, ((0, 0), (0, extra)))
         self._view()
         self.exists = np.pad(self.exists, (0, extra))
         self.mine = np.pad(self.mine, (0, extra))

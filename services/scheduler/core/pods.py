@@ -6,8 +6,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from services.scheduler.core.shapes import Shape
+from shared.events.contracts import PodState
 
 ENDED: Final = frozenset({"Succeeded", "Failed"})
+CRITICAL: Final = 2_000_000_000
+"""Priority of the classes system-cluster-critical and above."""
+CRITICAL_NAMESPACE: Final = "kube-system"
 
 
 @dataclass(slots=True, eq=False)
@@ -22,4 +26,48 @@ class Pod:
     queue: str
     phase: str
     releasing: bool
+    """Being deleted, as its state says."""
     gated: bool
+    priority: int = 0
+    preemptable: bool = True
+    """It is ours, and its owner does not forbid to evict it."""
+    critical: bool = False
+    scheduled: float = 0.0
+    """When it was bound (POSIX seconds)."""
+    cooldown: float = 0.0
+    """Seconds after that in which it asks not to be evicted."""
+    since: float = 0.0
+    """When it began (POSIX seconds): the youngest is evicted first."""
+    budgets: tuple[str, ...] = ()
+    doomed: bool = False
+    """A decision evicts it, and its state does not say so yet."""
+
+    @property
+    def leaving(self) -> bool:
+        """It holds its room, but not for long."""
+        return self.releasing or self.doomed
+
+
+def make_pod(state: PodState, shape: Shape, slot: int, gang: tuple[str, str] | None, *, doomed: bool) -> Pod:
+    """Return the pod of a state."""
+    created = state.created_at.timestamp()
+    scheduled = created if state.scheduled_at is None else state.scheduled_at.timestamp()
+    return Pod(
+        state.uid,
+        shape,
+        slot,
+        gang,
+        state.generation,
+        state.queue,
+        state.phase,
+        state.releasing,
+        state.shape.scheduling_gated,
+        state.shape.priority,
+        preemptable=state.shape.preemptable and state.ours,
+        critical=state.shape.priority >= CRITICAL or state.namespace == CRITICAL_NAMESPACE,
+        scheduled=scheduled,
+        cooldown=state.cooldown,
+        since=scheduled if state.started_at is None else state.started_at.timestamp(),
+        budgets=state.budgets,
+        doomed=doomed,
+    )

@@ -1,0 +1,144 @@
+"""Room that is kept for a gang until what was evicted for it has left.
+
+An earmark counts in its gang's queue like placed pods, and on its nodes as far as it is not to come from
+what is leaving there (``Nodes.earmark``), so nobody takes it. It ends when its gang is placed on it, does
+not need it any more or is gone, when some victim refuses to go, and in any case at its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from services.scheduler.core.gangs import Gang, Key, by_shape
+from services.scheduler.core.nodes import Nodes
+from services.scheduler.core.queues import Queue, Queues
+from services.scheduler.core.resources import Amounts
+from services.scheduler.core.shapes import Shape
+from services.scheduler.core.timers import Timers
+
+Place = tuple[Shape, tuple[int, ...], tuple[int, ...]]
+"""A shape, distinct slots, and how many pods on each."""
+Victim = tuple[str, str, str]
+"""namespace, pod, UID"""
+
+
+@dataclass(slots=True, eq=False)
+class Earmark:
+    """Room for a gang's minimum."""
+
+    number: str
+    """The decision that made it."""
+    key: Key
+    uid: str
+    generation: int
+    queue: Queue
+    places: tuple[Place, ...]
+    victims: tuple[Victim, ...]
+    until: float
+    """POSIX seconds."""
+
+    def suits(self, gang: Gang) -> bool:
+        """Whether it is this generation's, in this queue, and for exactly what the gang needs now."""
+        contract = gang.contract
+        if (contract.uid, contract.generation, contract.queue) != (
+            self.uid,
+            self.generation,
+            self.queue.name,
+        ):
+            return False
+        needs = {
+            shape.number: sum(len(pick.members) for pick in picks)
+            for shape, picks in by_shape(gang.needs.must).items()
+        }
+        kept: dict[int, int] = {}
+        for shape, _, counts in self.places:
+            kept[shape.number] = kept.get(shape.number, 0) + sum(counts)
+        return needs == kept
+
+
+class Earmarks:
+    """All earmarks, one for a gang at most."""
+
+    def __init__(self, nodes: Nodes, queues: Queues) -> None:
+        self._nodes = nodes
+        self._queues = queues
+        self._of: dict[Key, Earmark] = {}
+        self.timers: Timers[Earmark] = Timers()
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def __iter__(self) -> Iterator[Earmark]:
+        return iter(list(self._of.values()))
+
+    def of(self, key: Key) -> Earmark | None:
+        """Return a gang's earmark."""
+        return self._of.get(key)
+
+    def add(self, mark: Earmark) -> None:
+        """Keep room, instead of what was kept for that gang before."""
+        self.drop(mark.key)
+        self._of[mark.key] = mark
+        self.timers.add(mark.until, mark)
+        self._charge(mark, 1)
+
+    def drop(self, key: Key) -> Earmark | None:
+        """Keep a gang's room no longer; return what was kept."""
+        mark = self._of.pop(key, None)
+        if mark is not None:
+            self._charge(mark, -1)
+        return mark
+
+    def due(self, now: float) -> list[Earmark]:
+        """Return the earmarks whose time is over."""
+        return [mark for mark in self.timers.due(now) if self._of.get(mark.key) is mark]
+
+    def is_free(self, mark: Earmark) -> bool:
+        """Whether the gang can be placed on its room now: what was to leave has left."""
+        nodes = self._nodes
+        mine: dict[int, dict[int, int]] = {}
+        for shape, slots, counts in mark.places:
+            allowed = shape.rules.allowed
+            if not all(allowed.item(slot) for slot in slots):
+                return False
+            for slot, count in zip(slots, counts, strict=True):
+                row = mine.setdefault(slot, {})
+                for column, amount in shape.amounts:
+                    row[column] = row.get(column, 0) + amount * count
+        where = np.array(list(mine), np.intp)
+        if nodes.over[where].any():
+            return False
+        for column in sorted({column for row in mine.values() for column in row}):
+            own = np.array([row.get(column, 0) for row in mine.values()], np.int64)
+            kept, leaving = nodes.earmarked[column, where], nodes.releasing[column, where]
+            used = nodes.used[column, where] - np.maximum(kept - leaving, 0)
+            used += np.maximum(kept - own - leaving, 0)
+            if (used + own > nodes.allocatable[column, where]).any():
+                return False
+        return True
+
+    def is_possible(self, mark: Earmark) -> bool:
+        """Whether its nodes still take its gang's pods."""
+        for shape, slots, _ in mark.places:
+            shape.rules.refresh()
+            if not all(shape.rules.allowed.item(slot) for slot in slots):
+                return False
+        return True
+
+    def _charge(self, mark: Earmark, sign: int) -> None:
+        nodes = self._nodes
+        for shape, slots, counts in mark.places:
+            for slot, count in zip(slots, counts, strict=True):
+                if sign > 0:
+                    nodes.holders[slot] += 1
+                nodes.earmark(slot, _times(shape.amounts, count), sign)
+                if sign < 0:
+                    nodes.release(slot)
+            self._queues.charge(mark.queue, shape.amounts, sign * sum(counts))
+
+
+def _times(amounts: Amounts, count: int) -> Amounts:
+    return tuple((column, amount * count) for column, amount in amounts)

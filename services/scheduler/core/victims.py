@@ -1,0 +1,134 @@
+"""Pods that hold room, as columns: who may be evicted is found by vector operations over them.
+
+A pod has a *row* while it is on a node. Rows are taken again when their pod has gone, so a row's number
+means nothing; whoever orders pods does so by what they are.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from services.scheduler.core.columns import BoolArray, FloatArray, IntArray, SlotArray
+from services.scheduler.core.pods import Pod
+
+Key = tuple[str, str]
+_NONE: Final = ""
+_COLUMNS: Final = (
+    "shape",
+    "priority",
+    "queue",
+    "scheduled",
+    "cooldown",
+    "since",
+    "willing",
+    "critical",
+    "leaving",
+)
+
+
+class Victims:
+    """The rows. ``slot`` is -1 where a row is free."""
+
+    def __init__(self) -> None:
+        self.keys: list[Key] = []
+        self.pods: list[Pod | None] = []
+        self.slot: SlotArray = np.full(64, -1, np.intp)
+        self.shape: IntArray = np.zeros(64, np.int64)
+        self.priority: IntArray = np.zeros(64, np.int64)
+        self.queue: IntArray = np.zeros(64, np.int64)
+        """A number of the queue's name, see ``queues``."""
+        self.scheduled: FloatArray = np.zeros(64)
+        """When it was bound (POSIX seconds)."""
+        self.cooldown: FloatArray = np.zeros(64)
+        """Seconds after that in which it asks not to be evicted."""
+        self.since: FloatArray = np.zeros(64)
+        """When it began (POSIX seconds)."""
+        self.willing: BoolArray = np.zeros(64, np.bool_)
+        """It may be evicted by what it says itself, and is not leaving yet."""
+        self.critical: BoolArray = np.zeros(64, np.bool_)
+        self.leaving: BoolArray = np.zeros(64, np.bool_)
+        self.queues: dict[str, int] = {_NONE: 0}
+        self._rows: dict[Key, int] = {}
+        self._free: list[int] = []
+        self._lowest: dict[str, dict[int, int]] = {}
+        """By queue: how many willing pods there are of each priority."""
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def put(self, key: Key, pod: Pod) -> None:
+        """Note a pod on a node, or what it is now."""
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = self._row()
+        else:
+            self._count(row, -1)
+        self.keys[row] = key
+        self.pods[row] = pod
+        self.slot[row] = pod.slot
+        self.shape[row] = pod.shape.number
+        self.priority[row] = pod.priority
+        self.queue[row] = self._queue(pod.queue)
+        self.scheduled[row] = pod.scheduled
+        self.cooldown[row] = pod.cooldown
+        self.since[row] = pod.since
+        self.willing[row] = pod.preemptable and not pod.leaving and pod.gang is not None and pod.queue != ""
+        self.critical[row] = pod.critical
+        self.leaving[row] = pod.leaving
+        self._count(row, 1)
+
+    def drop(self, key: Key) -> None:
+        """Forget a pod that holds no room any more."""
+        row = self._rows.pop(key, None)
+        if row is None:
+            return
+        self._count(row, -1)
+        self.slot[row] = -1
+        self.willing[row] = self.leaving[row] = False
+        self.pods[row] = None
+        self._free.append(row)
+
+    def lowest(self, queue: str) -> int | None:
+        """Return the lowest priority of a willing pod of a queue, None when it has none."""
+        counts = self._lowest.get(queue)
+        return min(counts) if counts else None
+
+    def queues_with_victims(self) -> list[str]:
+        """Return the queues that have willing pods."""
+        return sorted(self._lowest)
+
+    @property
+    def size(self) -> int:
+        """Rows that are or were in use: the part of the columns that means something."""
+        return len(self.keys)
+
+    # ------------------------------------------------------------------ inside
+
+    def _row(self) -> int:
+        if self._free:
+            return self._free.pop()
+        row = len(self.keys)
+        self.keys.append((_NONE, _NONE))
+        self.pods.append(None)
+        if row >= self.slot.size:
+            extra = self.slot.size
+            self.slot = np.pad(self.slot, (0, extra), constant_values=-1)
+            for name in _COLUMNS:
+                setattr(self, name, np.pad(getattr(self, name), (0, extra)))
+        return row
+
+    def _queue(self, name: str) -> int:
+        return self.queues.setdefault(name, len(self.queues))
+
+    def _count(self, row: int, sign: int) -> None:
+        pod = self.pods[row]
+        if pod is None or not self.willing[row]:
+            return
+        counts = self._lowest.setdefault(pod.queue, {})
+        counts[pod.priority] = counts.get(pod.priority, 0) + sign
+        if not counts[pod.priority]:
+            del counts[pod.priority]
+            if not counts:
+                del self._lowest[pod.queue]
