@@ -184,6 +184,8 @@ class Gang(Contract):
     min_resources: Resources = {}
     """What it will need in all, members that do not exist yet included: it enters when so much is free.
     Empty: its minimum says it (every gang of a Job)."""
+    waiting_limit_seconds: Annotated[float, Field(gt=0)] | None = None
+    """How long it should wait at most; it comes before those that may wait for longer."""
     tasks: tuple[GangTask, ...]
     topology: NetworkTopology | None = None
     sub_groups: tuple[SubGroups, ...] = ()

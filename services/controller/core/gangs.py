@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from services.controller.core.dependencies import gang_minimum, minimums, waiting_tasks
@@ -17,6 +17,7 @@ from services.controller.core.shapes import shape_of
 from services.controller.core.status import Status
 from shared.api import names
 from shared.api.batch import JobPhase
+from shared.api.duration import parse_duration
 from shared.events.contracts import Gang, GangTask, Member, Shape
 
 DEFAULT_POOL: Final = "default"
@@ -64,6 +65,7 @@ def gang_of(
         priority=_priority(wanted, priorities, tasks),
         priority_class=wanted.priority_class,
         min_member=max(0, gang_minimum(wanted, waiting, there) - len(ended)),
+        waiting_limit_seconds=waiting_limit(wanted.annotations),
         tasks=tasks,
         topology=job_topology(wanted),
         sub_groups=partitions(wanted.tasks),
@@ -87,6 +89,16 @@ def unplaced(gang: Gang, pods: Iterable[PodView]) -> frozenset[str]:
     """Return the gang's members that have no node yet."""
     placed = {pod.name for pod in pods if pod.node is not None and pod.generation == gang.generation}
     return frozenset(member.pod for task in gang.tasks for member in task.members if member.pod not in placed)
+
+
+def waiting_limit(annotations: Mapping[str, str]) -> float | None:
+    """Return for how many seconds a gang should wait at most; None when nothing readable says it."""
+    text = annotations.get(names.SLA_WAITING_TIME) or annotations.get(names.SHORT_SLA_WAITING_TIME, "")
+    try:
+        seconds = parse_duration(text).total_seconds()
+    except ValueError:
+        return None
+    return seconds if seconds > 0 else None
 
 
 def reaches_minimum(wanted: Wanted, tasks: Sequence[str], waiting: Collection[str] = ()) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from services.controller.core.gangs import DEFAULT_POOL
+from services.controller.core.gangs import DEFAULT_POOL, waiting_limit
 from services.controller.core.grouping import group_by_labels, sub_groups, topology_of
 from services.controller.core.members import PREFIX, MemberPod
 from services.controller.core.model import JSON, GroupView, Priorities, read_group
@@ -120,6 +120,7 @@ def plain_gang(
         priority_class=group.priority_class,
         min_member=max(0, group.minimum - done.total()),
         min_resources=dict(sorted(group.min_resources.items())),
+        waiting_limit_seconds=waiting_limit(group.annotations),
         tasks=tasks,
         topology=group.topology,
         sub_groups=sub_groups(group.policies),

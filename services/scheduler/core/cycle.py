@@ -87,7 +87,7 @@ class _Cycle:
             turns.put(turn[0])
         for draft in list(self._drafts.values()):
             if draft.more:
-                self._place_more(draft.gang, draft.gang.order_key(), draft.more)
+                self._place_more(draft.gang, self.model.order_key(draft.gang), draft.more)
 
     def _start(self, lane: Lane, gang: Gang, key: OrderKey) -> None:
         stop = self._obstacle(lane, key)

@@ -12,9 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum
+from math import inf
 from typing import TYPE_CHECKING
 
 from services.scheduler.core.pods import Pod
+from services.scheduler.core.policy import Sharing
 from services.scheduler.core.resources import Amounts
 from services.scheduler.core.shapes import Shape, Shapes
 from shared.events.contracts import Gang as GangContract
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
 
 Key = tuple[str, str]
 """namespace, name"""
-OrderKey = tuple[int, int, float, str, str, str]
-"""(0 repair, 1 start, 2 surplus), falling priority, age, namespace, name, UID: a total order."""
+OrderKey = tuple[int, tuple[float, ...], float, str, str, str]
+"""Has its minimum, what the policy compares, age, namespace, name, UID: a total order."""
 
 
 class Member(IntEnum):
@@ -99,12 +101,14 @@ class Gang:
     pods: dict[str, Pod] = field(default_factory=dict[str, Pod])
     positions: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     needs: Needs = NOTHING
-    order: OrderKey = (1, 0, 0.0, "", "", "")
+    order: OrderKey = (0, (), 0.0, "", "", "")
     """Its place among the gangs of its queue, as of the last assessment."""
     lane: Lane | None = None
     ticket: int = 0
     wanted: Mapping[int, int] = field(default_factory=dict[int, int])
     """What it asks for and does not have, as counted in its queue."""
+    share: float = 0.0
+    """Its dominant share, as of the last assessment, if that is compared."""
     failures: int = 0
     trouble: str = ""
     """What its last decision failed of, in the controller's words."""
@@ -130,12 +134,41 @@ class Gang:
         """Members that count towards the minimum."""
         return sum(task.counting for task in self.tasks)
 
-    def order_key(self) -> OrderKey:
-        """Work out its place among the gangs of its queue."""
+    def order_key(self, sharing: Sharing, totals: Mapping[int, int]) -> OrderKey:
+        """Work out its place among the gangs of its queue; ``totals`` is what the cluster has."""
         contract = self.contract
-        first = 2 if not self.needs.must else 0 if self.started else 1
         since = contract.ready_since.timestamp()
-        return first, -contract.priority, since, contract.namespace, contract.name, contract.uid
+        starved = bool(self.needs.must)
+        compared: list[float] = []
+        for what in sharing.gang_order:
+            match what:
+                case "priority":
+                    compared.append(-contract.priority)
+                case "broken":
+                    compared.append(0 if starved and self.started else 1)
+                case "deadline":
+                    compared.append(since + self._waiting_limit(sharing))
+                case "share":
+                    self.share = self._dominant_share(totals)
+                    compared.append(self.share)
+        return int(not starved), tuple(compared), since, contract.namespace, contract.name, contract.uid
+
+    def _waiting_limit(self, sharing: Sharing) -> float:
+        limit = self.contract.waiting_limit_seconds
+        if limit is None and sharing.waiting_limit is not None:
+            limit = sharing.waiting_limit.total_seconds()
+        return inf if limit is None else limit
+
+    def _dominant_share(self, totals: Mapping[int, int]) -> float:
+        """Return how much of the cluster its members hold, of the resource of which it is most."""
+        held: dict[int, int] = {}
+        for task in self.tasks:
+            count = task.states.count(Member.FLYING) + task.states.count(Member.HELD)
+            for column, amount in task.shape.requested if count else ():
+                held[column] = held.get(column, 0) + amount * count
+        return max(
+            (amount / total for column, amount in held.items() if (total := totals.get(column))), default=0.0
+        )
 
     @property
     def started(self) -> bool:

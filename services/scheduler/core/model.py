@@ -11,7 +11,7 @@ from services.scheduler.core.earmarks import Earmarks
 from services.scheduler.core.entry import Promises
 from services.scheduler.core.evictions import Evictions
 from services.scheduler.core.flights import InFlight
-from services.scheduler.core.gangs import Gang, Key, Member, make_gang
+from services.scheduler.core.gangs import Gang, Key, Member, OrderKey, make_gang
 from services.scheduler.core.index import ShapeIndex
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.pods import ENDED, Pod, make_pod
@@ -351,6 +351,10 @@ class Model:
         self.queues.want(queue, gang.wanted, -1)
         self.queues.want(queue, wanted, 1)
         gang.wanted = wanted
+
+    def order_key(self, gang: Gang) -> OrderKey:
+        """Work out a gang's place among those of its queue."""
+        return gang.order_key(self.policy.sharing, self.nodes.totals())
 
     def shares(self) -> Shares:
         """Return what each queue deserves now, of what the pool's usable nodes have in all."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import timedelta
 from hashlib import blake2b
-from hashlib import blake2b
 from typing import Literal
 
 
@@ -38,12 +37,29 @@ class Scores:
 class Sharing:
     """How a cluster is shared between queues, and the order of gangs inside a queue.
 
-    ``mode``: ``mixed`` gives a queue the ``deserved`` that it names, resource by resource, and divides the
-    rest by weight between those that name none; ``proportion`` divides all by weight and demand;
-    ``capacity`` goes by ``deserved`` alone. (The last two are Volcano's plugins of these names.)
+    Orders are lists of comparisons, the most important first; what they leave equal is decided by age
+    and then by name.
     """
 
-    mode: Literal["mixed", "proportion", "capacity"] = "mixed"
+    mode: Literal["mixed", "proportion", "capacity", "drf"] = "mixed"
+    """``mixed`` gives a queue the ``deserved`` that it names, resource by resource, and divides the rest by
+    weight between those that name none. ``proportion`` divides all by weight and demand, ``capacity`` goes by
+    ``deserved`` alone, as Volcano's plugins of these names. ``drf`` divides as ``proportion`` and serves
+    first who has the least dominant share of the cluster over its weight (Volcano's hierarchical drf)."""
+    hierarchy: bool = True
+    """Queues are below their parents. False: all are equals, and parents do not count."""
+    queue_order: tuple[Literal["priority", "share"], ...] = ("priority", "share")
+    """Of queues below the same one; from the top of the tree down."""
+    gang_order: tuple[Literal["priority", "broken", "deadline", "share"], ...] = (
+        "broken",
+        "priority",
+        "deadline",
+        "share",
+    )
+    """Of gangs in a queue. ``broken``: those that run below their minimum first (others wait for less);
+    ``deadline``: who should have started the soonest; ``share``: who holds the least of the cluster (DRF)."""
+    waiting_limit: timedelta | None = None
+    """How long a gang should wait at most, unless its annotation ``sla-waiting-time`` says it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +77,6 @@ class Policy:
     patience: timedelta = timedelta(minutes=2)
     """A decision without a result after this time is sent again (applying it twice is harmless); a
     pod said to be bound but never seen after this time no longer counts."""
-
-    @property
-    def digest(self) -> str:
-        """A name for what is chosen: equal for equal policies, on any machine."""
-        return blake2b(repr(self).encode(), digest_size=8).hexdigest()
 
     @property
     def digest(self) -> str:

@@ -36,6 +36,8 @@ class Queue:
     parent: str = ""
     weight: int = 1
     priority: int = 0
+    rank: int = 0
+    """Its priority, as far as priorities of queues count."""
     reclaimable: bool = True
     capability: Amounts | None = None
     deserved: Mapping[int, int] | None = None
@@ -76,6 +78,14 @@ class Queue:
             if level.broken is not None or (level.known and level.state != "Open"):
                 return level
         return None
+
+    def outranks(self, other: Queue) -> bool:
+        """Whether its priority, or that of its level below the common one, is the higher."""
+        mine, others = self.chain[::-1], other.chain[::-1]
+        for level, beside in zip(mine, others, strict=False):
+            if level is not beside:
+                return level.rank > beside.rank
+        return False
 
 
 class Queues:
@@ -118,7 +128,8 @@ class Queues:
         if queue.facts == state:
             return
         queue.facts = state
-        moved = not queue.known or (queue.parent, queue.state) != (state.parent, state.state)
+        moved = not queue.known or queue.priority != state.priority
+        moved = moved or (queue.parent, queue.state) != (state.parent, state.state)
         queue.known, queue.state, queue.parent = True, state.state, state.parent
         queue.weight, queue.priority, queue.reclaimable = (
             max(1, state.weight),
@@ -146,8 +157,10 @@ class Queues:
         if not self._moved:
             return
         self._moved = False
-        self.tree = queuetree.link(self.by_name, self.root)
+        self.tree = queuetree.link(self.by_name, self.root, flat=not self._sharing.hierarchy)
+        ranked = "priority" in self._sharing.queue_order
         for queue in self.by_name.values():
+            queue.rank = queue.priority if ranked else 0
             queue.held, queue.kept, queue.kept_below, queue.floor = {}, {}, {}, {}
             queue.guarantee = queue.named_guarantee if queue.closed is None else {}
         self._guaranteed = tuple(

@@ -28,12 +28,14 @@ class Fault:
     message: str
 
 
-def link(queues: Mapping[str, Queue], root: Queue) -> list[Queue]:
+def link(queues: Mapping[str, Queue], root: Queue, *, flat: bool) -> list[Queue]:
     """Work out ``above``, ``below``, ``chain`` and ``broken``; return the tree, those below first."""
-    looping = _loops(queues)
+    looping = {} if flat else _loops(queues)
     for queue in queues.values():
         queue.below = []
         queue.above, queue.broken = _above(queue, queues, root, looping)
+        if flat and queue is not root:
+            queue.above, queue.broken = root, None
     for name in sorted(queues):
         queue = queues[name]
         if queue.above is not None and queue.known:

@@ -42,6 +42,8 @@ def settle(model: Model, now: datetime) -> list[Decision]:
     for gang in model.retries.due(now.timestamp()):
         if model.gangs.get(gang.key) is gang:
             model.dirty[gang] = None
+    if model.capacity_seen != model.nodes.capacity_version:
+        model.dirty.update(dict.fromkeys(gang for gang in model.unplaced if gang.share))
     for gang in list(model.dirty):
         _assess(model, gang, now)
     model.dirty.clear()
@@ -55,7 +57,7 @@ def _assess(model: Model, gang: Gang, now: datetime) -> None:
     waiting.leave(gang)
     model.unplaced.pop(gang, None)
     needs = gang.needs = gang.assess()
-    gang.order = gang.order_key()
+    gang.order = model.order_key(gang)
     model.promises.note(gang)
     if gang.contract.pool != model.pool:
         model.set_wanted(gang, {})

@@ -78,6 +78,9 @@ class Shares:
     burdens: Mapping[str, float] = field(default_factory=dict[str, float])
     """By queue: how much more than its part it used over time (1: not more)."""
 
+    dominant: bool = False
+    """A share is that of the cluster over the queue's weight."""
+
     def deserved(self, queue: Queue) -> Mapping[int, float]:
         """Return what the queue deserves. A resource that is not in it has no bound (capacity mode)."""
         return self.amounts.get(queue.name) or dict.fromkeys(self.totals, 0.0)
@@ -88,8 +91,9 @@ class Shares:
         change = change or {}
         for column, deserved in self.deserved(queue).items():
             held = queue.held.get(column, 0) + change.get(column, 0)
+            due = self.totals[column] * queue.weight if self.dominant else deserved
             if held > 0:
-                largest = max(largest, held / max(deserved, _ROUNDING * self.totals.get(column, 1)))
+                largest = max(largest, held / max(due, _ROUNDING * self.totals[column]))
         return largest if largest <= 1 else 1 + (largest - 1) * self.burdens.get(queue.name, 1.0)
 
     def within(self, queue: Queue, adding: Mapping[int, int]) -> bool:
@@ -155,6 +159,7 @@ class _Divider:
     def __init__(self, column: int, sharing: Sharing, burdens: Mapping[str, float]) -> None:
         self._column = column
         self._mode = sharing.mode
+        self._named = sharing.mode in ("mixed", "capacity")
         self._burdens = burdens
         self._claims: dict[str, _Claim] = {}
 
@@ -179,7 +184,7 @@ class _Divider:
         demand: float = max(0, queue.own.get(column, 0)) + queue.wanted.get(column, 0)
         demand += sum(one.demand for one in below)
         guarantee = max(float(queue.guarantee.get(column, 0)), sum(one.guarantee for one in below))
-        named = None if self._mode == "proportion" else (queue.deserved or {}).get(column)
+        named = (queue.deserved or {}).get(column) if self._named else None
         claim = _Claim(min(demand, limit), min(guarantee, limit))
         if named is not None:
             claim.owed, claim.named, claim.open = min(named, limit), True, False
@@ -233,4 +238,4 @@ def divide(tree: Sequence[Queue], totals: Mapping[int, int], sharing: Sharing) -
     for column, total in totals.items():
         if column != PODS:
             _Divider(column, sharing, {}).divide(tree, float(total), amounts)
-    return Shares(amounts, totals)
+    return Shares(amounts, totals, dominant=sharing.mode == "drf")

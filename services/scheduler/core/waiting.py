@@ -262,6 +262,6 @@ def _scarce(queue: Queue, shapes: Iterable[Shape]) -> list[Scarce]:
 def _precedes(holder: Lane, queue: Queue, key: OrderKey) -> bool:
     """In its own queue, the order of gangs; between queues, only priority: shares change."""
     if holder.queue is not queue:
-        return holder.queue.priority > queue.priority
+        return holder.queue.outranks(queue)
     head = holder.head()
     return head is not None and head[0] < key
