@@ -36,6 +36,7 @@ from shared.kube.port import Resource
 
 _UNREACHABLE: Final = timedelta(seconds=300)
 """After so long without its kubelet a node's pods are taken away (Kubernetes' default toleration)."""
+_TICK: Final = timedelta(microseconds=1)
 _MOST_TURNS: Final = 100_000
 """Turns of controllers at one moment."""
 _IDLE_WAKES: Final = 1000
@@ -102,7 +103,7 @@ class Simulation:
                 break
         self._report()
         self._measures.note(self._history.at)
-        return outcome.wake_at
+        return outcome.wake_at and max(outcome.wake_at, self._timeline.now + _TICK)
 
     def _control(self) -> None:
         """Let the controllers look until none of them has anything to do."""
