@@ -51,6 +51,8 @@ class Report:
     tables: list[Table] = field(default_factory=list[Table])
     notes: list[str] = field(default_factory=list[str])
     machine: Row = field(default_factory=dict[str, Any])
+    pictures: dict[str, str] = field(default_factory=dict[str, str])
+    """SVG documents by file name."""
 
     def __post_init__(self) -> None:
         self.machine = self.machine or machine()
@@ -81,15 +83,19 @@ class Report:
             if table.note:
                 lines += [table.note, ""]
             lines += _markdown(table.rows)
+        if self.pictures:
+            lines += ["", *(f"![{name}]({name})" for name in self.pictures)]
         if self.notes:
             lines += ["", "## Notes", "", *(f"- {note}" for note in self.notes)]
         return "\n".join(lines) + "\n"
 
     def write(self, directory: Path) -> None:
-        """Write ``<name>.json`` and ``<name>.md``."""
+        """Write ``<name>.json``, ``<name>.md`` and the pictures."""
         directory.mkdir(parents=True, exist_ok=True)
         (directory / f"{self.name}.json").write_text(self.json(), encoding="utf-8")
         (directory / f"{self.name}.md").write_text(self.markdown(), encoding="utf-8")
+        for name, svg in self.pictures.items():
+            (directory / name).write_text(svg, encoding="utf-8")
 
     def show(self, output: str) -> None:
         """Print as ``json`` or as text."""

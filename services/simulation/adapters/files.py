@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
+
+import orjson
 
 from pumice.errors import ManifestError
 from pumice.manifest import documents
 from services.scheduler.core.configuration import configure
 from services.scheduler.core.policy import Policy
+from services.simulation.core.pages import charts, page
 from services.simulation.core.scenario import Document, Scenario, ScenarioError, read_scenario
+from services.simulation.core.trace import Trace, read_trace
+from services.simulation.core.tracerun import TraceOutcome
 from shared.errors import ConfigurationError
 
 STDIN: Final = "-"
@@ -45,6 +50,33 @@ def _documents(path: str) -> Iterator[Document]:
     source = "standard input" if path == STDIN else path
     for number, content in enumerate(documents(read_text(path), source), 1):
         yield Document(source, number, content)
+
+
+def trace_of(path: str) -> Trace:
+    """Read a trace. Raises ConfigurationError when it is none, or has no job that can be read."""
+    try:
+        trace = read_trace(read_text(path).splitlines(), path)
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from error
+    if not trace.jobs:
+        raise ConfigurationError("\n".join((f"{path}: no job can be read", *trace.problems)))
+    return trace
+
+
+def write_report(directory: Path, title: str, outcome: TraceOutcome, problems: Sequence[str]) -> None:
+    """Write ``trace.json``, ``trace.md`` and its charts. Raises ConfigurationError."""
+    document = orjson.dumps({**outcome.as_json(), "problems": list(problems)}, option=orjson.OPT_INDENT_2)
+    files = {
+        "trace.json": document.decode() + "\n",
+        "trace.md": page(title, outcome, problems),
+        **charts({"": outcome}),
+    }
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (directory / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"--report {directory}: {error.strerror or error}") from error
 
 
 def policy_of(path: str | None) -> tuple[Policy, tuple[str, ...]]:

@@ -10,9 +10,11 @@ from rich.console import Console
 from pumice.render.table import Table
 from services.simulation.core.history import Evicted, GangRecord
 from services.simulation.core.outcome import Outcome
+from services.simulation.core.tracerun import TraceOutcome
 
 _UNITS: Final = {"cpu": 1000.0, "memory": float(1 << 30)}
 """What amounts are divided by: CPU is shown in cores, memory in GiB."""
+_SPREAD: Final = ("mean", "median", "p95", "max")
 
 
 def show(outcome: Outcome, console: Console, *, events: bool) -> None:
@@ -24,13 +26,45 @@ def show(outcome: Outcome, console: Console, *, events: bool) -> None:
         *([_evicted(history.evicted)] if history.evicted else []),
         _queues(outcome.queues),
     ]
+    _print(tables, console)
+    console.print(f"ended at {_time(outcome.end)}, {len(history.events)} events")
+
+
+def show_trace(outcome: TraceOutcome, console: Console) -> None:
+    """Print a trace's figures, in all and by queue."""
+    found = outcome.as_json()
+    figures = tuple(
+        (name.replace("_", " "), str(value)) for name, value in found.items() if not isinstance(value, dict)
+    )
+    times = tuple(
+        (label, *(f"{found[name].get(part, 0.0):.6g}" for part in _SPREAD))
+        for label, name in (("wait", "wait_s"), ("completion", "completion_s"))
+    )
+    queues = tuple(
+        (
+            name,
+            str(one["jobs"]),
+            f"{one['gpu_hours']:.6g}",
+            *(f"{one['wait_s'].get(p, 0.0):.6g}" for p in _SPREAD),
+        )
+        for name, one in found["queues"].items()
+    )
+    spread = ("MEAN", "MEDIAN", "P95", "MAX")
+    tables = [
+        Table(("FIGURE", "VALUE"), figures),
+        Table(("SECONDS", *spread), times),
+        Table(("QUEUE", "JOBS", "GPU HOURS", *(f"WAIT {name}" for name in spread)), queues),
+    ]
+    _print(tables, console)
+
+
+def _print(tables: Iterable[Table], console: Console) -> None:
     for table in tables:
         if console.is_terminal:
             console.print(table.rich())
         else:
             console.print("\n".join(table.lines()), soft_wrap=True, markup=False)
         console.print()
-    console.print(f"ended at {_time(outcome.end)}, {len(history.events)} events")
 
 
 def _evicted(evicted: Iterable[Evicted]) -> Table:
