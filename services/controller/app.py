@@ -157,7 +157,8 @@ def build(
             listener.changed(resource, old, new)
 
     schedulers = frozenset(settings.scheduler_names)
-    views = Views(cluster, clock=clock, on_change=changed, schedulers=schedulers)
+    policy = (settings.policy_namespace, settings.policy_config_map)
+    views = Views(cluster, clock=clock, on_change=changed, schedulers=schedulers, policy=policy)
     gangs = PlainGangs(views, schedulers)
     api = Api(
         cluster,
@@ -178,6 +179,7 @@ def build(
             gangs=gangs,
             clock=clock,
             schedulers=schedulers,
+            policy_key=settings.policy_key,
             debounce=settings.observe_delay_seconds,
             telemetry=telemetry,
             recorder=recorder,

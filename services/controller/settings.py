@@ -13,6 +13,15 @@ class ControllerSettings(CommonSettings):
     scheduler_names: tuple[str, ...] = Field(
         ("volcano",), description="schedulerName of pods that are ours to schedule."
     )
+    policy_namespace: str = Field(
+        "volcano-system", min_length=1, description="Namespace of the ConfigMap with the scheduler's policy."
+    )
+    policy_config_map: str = Field(
+        "volcano-scheduler-configmap",
+        min_length=1,
+        description="Its name; what it says is told to the scheduler.",
+    )
+    policy_key: str = Field("volcano-scheduler.conf", description="The key in it.")
     workers: int = Field(
         32, ge=1, description="Jobs looked at at once; most of the time each waits for the API server."
     )

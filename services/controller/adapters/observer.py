@@ -49,6 +49,7 @@ KINDS: Final = {
     r.QUEUES: "queue",
     r.PODGROUPS: "podgroup",
     r.PRIORITYCLASSES: "priorityclass",
+    r.CONFIGMAPS: "policy",
     r.JOBS: "job",
 }
 _RESOURCES: Final = {kind: resource for resource, kind in KINDS.items()}
@@ -70,6 +71,7 @@ class Observer:
         gangs: PlainGangs,
         clock: Clock,
         schedulers: frozenset[str],
+        policy_key: str,
         debounce: float,
         telemetry: Telemetry,
         recorder: Recorder,
@@ -79,6 +81,7 @@ class Observer:
         self._log = log
         self._clock = clock
         self._schedulers = schedulers
+        self._policy_key = policy_key
         self._debounce = debounce
         self._telemetry = telemetry
         self._recorder = recorder
@@ -327,6 +330,9 @@ class Observer:
     def _priority_class(self, raw: JSON) -> Contract:
         return facts.priority_class_state(raw)
 
+    def _policy(self, raw: JSON) -> Contract | None:
+        return facts.policy_state(raw, self._policy_key)
+
     def _pod(self, raw: JSON) -> Contract:
         shape = self._shapes.of(raw, self._views.priorities)
         return facts.pod_state(raw, shape, self._schedulers, self._gangs.membership(raw))
@@ -359,6 +365,7 @@ class Observer:
         r.QUEUES: _queue,
         r.PODGROUPS: _podgroup,
         r.PRIORITYCLASSES: _priority_class,
+        r.CONFIGMAPS: _policy,
         r.JOBS: _job,
     }
 

@@ -83,7 +83,8 @@ _CONTROLLER: Final = (
     Grant(
         (r.SERVICES, r.CONFIGMAPS, r.SECRETS, r.NETWORKPOLICIES, r.INGRESSES),
         (*_READ, "create", "patch", "delete"),
-        "what jobs need beside their pods (watched by label: what somebody deletes is made again)",
+        "what jobs need beside their pods (watched by label: what somebody deletes is made again); "
+        "the scheduler's policy",
     ),
     Grant((r.PVCS,), (*_READ, "create", "patch"), "claims of jobs; they go with their job"),
     Grant((r.INGRESSCLASSES, r.STORAGECLASSES), ("get",), "whether a class is there, and waits for pods"),
