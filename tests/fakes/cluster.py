@@ -50,7 +50,8 @@ class FakeCluster:
         return copy.deepcopy(self._find(resource, namespace, name))
 
     async def list(self, resource, namespace=None, *, labels="", fields="", page=500) -> Listing:
-        items = [copy.deepcopy(obj) for obj in self._of(resource).values()]
+        shown = _shows(namespace, fields)
+        items = [copy.deepcopy(obj) for obj in self._of(resource).values() if shown(obj)]
         return Listing(items, str(self.version))
 
     async def watch(
@@ -62,6 +63,8 @@ class FakeCluster:
             while index < len(history):
                 event = history[index][1]
                 index += 1
+                if not _shows(namespace, fields)(event.object):
+                    continue
                 yield WatchEvent(event.type, copy.deepcopy(event.object))
             async with self._changed:
                 await self._changed.wait_for(lambda i=index: i < len(history))
@@ -287,3 +290,14 @@ def _merge(target: JSON, patch: JSON) -> None:
             _merge(target[key], value)
         else:
             target[key] = copy.deepcopy(value)
+
+
+def _shows(namespace: str | None, fields: str) -> Callable[[JSON], bool]:
+    """Return the test of what a list or watch shows: of a namespace, and of one name."""
+    name = fields.removeprefix("metadata.name=") or None
+
+    def shown(obj: JSON) -> bool:
+        meta = obj["metadata"]
+        return namespace in (None, meta.get("namespace")) and name in (None, meta["name"])
+
+    return shown

@@ -62,8 +62,15 @@ class Views(Informers):
     """What exists, from the informers' stores; reads cost no request."""
 
     def __init__(
-        self, cluster: Cluster, *, clock: Clock, on_change: OnChange, schedulers: Collection[str]
+        self,
+        cluster: Cluster,
+        *,
+        clock: Clock,
+        on_change: OnChange,
+        schedulers: Collection[str],
+        policy: tuple[str, str],
     ) -> None:
+        """``policy``: namespace and name of the ConfigMap with the scheduler's policy."""
         self._on_change = on_change
         indexes: dict[Resource, dict[str, Index]] = {
             r.PODS: {_BY_JOB: _job_of, _BY_GROUP: _group_index(schedulers)},
@@ -81,6 +88,16 @@ class Views(Informers):
             )
             for resource in WATCHED
         }
+        informers[r.CONFIGMAPS] = Informer(
+            cluster,
+            r.CONFIGMAPS,
+            clock=clock,
+            on_change=self._listener(r.CONFIGMAPS),
+            namespace=policy[0],
+            fields=f"metadata.name={policy[1]}",
+            transform=_trim,
+            rng=random.Random(r.CONFIGMAPS.plural),  # noqa: S311 - jitter, the same on each run
+        )
         super().__init__(informers)
         self._jobs: dict[str, JobEntry] = {}
         self._pods: dict[str, tuple[JSON, PodView]] = {}
@@ -88,6 +105,11 @@ class Views(Informers):
         self._gangs: dict[str, tuple[tuple[object, ...], Gang | None, str]] = {}
         """What a job's gang depends on, the gang, and why it cannot be told."""
         self._priorities: Priorities | None = None
+
+    def fold(self, resource: Resource, obj: JSON) -> None:
+        """Take in the answer to a write; not of a ConfigMap: those that we write are jobs', not the policy."""
+        if resource is not r.CONFIGMAPS:
+            super().fold(resource, obj)
 
     def get(self, resource: Resource, namespace: str, name: str) -> JSON | None:
         """Return one object."""

@@ -105,6 +105,21 @@ def priority_class_state(raw: JSON) -> c.PriorityClassState:
     )
 
 
+def policy_state(raw: JSON, key: str) -> c.PolicyState | None:
+    """Return what a ConfigMap has under ``key``; None when it does not have it."""
+    text = (raw.get("data") or {}).get(key)
+    if text is None:
+        return None
+    meta = raw["metadata"]
+    return c.PolicyState(
+        namespace=meta["namespace"],
+        name=meta["name"],
+        key=key,
+        text=text,
+        resource_version=meta.get("resourceVersion") or "",
+    )
+
+
 def hypernode_state(raw: JSON) -> c.HyperNodeState:
     """Return a hypernode's fact. Raises pydantic's ValidationError when its types are wrong."""
     return c.HyperNodeState(name=raw["metadata"]["name"], spec=HyperNode.model_validate(raw).spec.dump())

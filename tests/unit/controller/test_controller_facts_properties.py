@@ -57,13 +57,20 @@ class World:
     def __init__(self) -> None:
         clock, telemetry = SystemClock(), Telemetry("controller")
         self.log = Log()
-        self.views = Views(FakeCluster(clock), clock=clock, on_change=self._changed, schedulers=SCHEDULERS)
+        self.views = Views(
+            FakeCluster(clock),
+            clock=clock,
+            on_change=self._changed,
+            schedulers=SCHEDULERS,
+            policy=("volcano-system", "policy"),
+        )
         self.observer = Observer(
             self.views,
             self.log,
             gangs=PlainGangs(self.views, SCHEDULERS),
             clock=clock,
             schedulers=SCHEDULERS,
+            policy_key="policy",
             debounce=0.0,
             telemetry=telemetry,
             recorder=Recorder(partial(FakeCluster(clock).create, r.EVENTS), clock, "test"),
@@ -71,7 +78,7 @@ class World:
         self.model = Model()
         self.model.apply_queue(queue("default"))
         self.model.apply_node(node("n1", gpu=100))
-        self.feed = Feed(self.model, telemetry, lambda _pool: None)
+        self.feed = Feed(self.model, telemetry, on_pool=lambda _pool: None, on_policy=lambda _policy: None)
         self.pods: dict[str, JSON] = {}
         self.lost: set[str] = set()
         self._count = 0
