@@ -75,23 +75,24 @@ class Topology:
             return None
         below = self._below(name)
         count = len(self._nodes(name, below))
-        return Verdict(count, *self._reason(name, group, below, count))
+        return Verdict(count, *self._reason(name, group, count))
 
     def nodes(self, name: str) -> set[str]:
         """Return the nodes that a hypernode holds, at any depth; of a circle, all that is in it."""
         return self._nodes(name, self._below(name))
 
-    def above(self, name: str) -> set[str]:
-        """Return the hypernodes that hold a hypernode, at any height."""
-        return self._with_ancestors({name}) - {name}
+    def circular(self, name: str) -> bool:
+        """Say whether a hypernode is a member of itself, at any depth."""
+        group = self._groups.get(name)
+        return group is not None and (name in self._below(name) or name in group.groups.exact)
 
     def _nodes(self, name: str, below: set[str]) -> set[str]:
         return set[str]().union(*(self._nodes_of.held(key) for key in (name, *below)))
 
-    def _reason(self, name: str, group: _Group, below: set[str], count: int) -> tuple[str, str]:
+    def _reason(self, name: str, group: _Group, count: int) -> tuple[str, str]:
         if group.problems:
             return "InvalidMember", "; ".join(group.problems)
-        if name in below or name in group.groups.exact:
+        if self.circular(name):
             return "MemberCycle", f"hypernode {name} is a member of itself"
         if missing := sorted(self._nodes_of.missing(name) | self._groups_of.missing(name)):
             more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""

@@ -12,7 +12,7 @@ from tests.scenarios.volcano import Case, check, load, run
 CASES: Final = {case.id: case for case in load()}
 
 EVICTION: Final = "needs eviction: preempt and reclaim come with the next policies"
-TOPOLOGY: Final = "needs network topology: gangs and sub-groups inside the domains of HyperNodes"
+NO_HYPERNODES: Final = "its hypernodes are not among its objects"
 DEVICES: Final = "needs resource claims: device classes are not counted in queues yet"
 ENTERS_PLACED: Final = "a gang is let in by the decision that places it, never for its minResources alone"
 REJECTER: Final = "Volcano's test adds a plugin of its own that rejects one of the gangs"
@@ -42,15 +42,7 @@ LATER: Final[dict[str, tuple[str, ...]]] = {
         "plugins-capacity-d86b9eca",
         "plugins-priority-122c1293",
     ),
-    TOPOLOGY: (
-        "actions-allocate-035b5d08",
-        "actions-allocate-11d599cf",
-        "actions-allocate-7a8a431a",
-        "actions-allocate-80e449e7",
-        "actions-allocate-a69125ee",
-        "actions-allocate-b9c09184",
-        "actions-allocate-e60aaedd",
-    ),
+    NO_HYPERNODES: ("actions-allocate-80e449e7",),
     DEVICES: ("plugins-capacity-27da655a", "plugins-capacity-84b25900"),
     ENTERS_PLACED: ("plugins-capacity-273c73ad", "plugins-capacity-7df71228"),
     REJECTER: ("plugins-capacity-0c2ad70c", "plugins-proportion-d790d43c"),

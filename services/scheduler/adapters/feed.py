@@ -14,7 +14,7 @@ from shared.events.topics import parse_state_key
 from shared.log.port import Delivery
 from shared.telemetry.telemetry import Telemetry
 
-_KINDS: Final = frozenset({"node", "pod", "queue", "podgroup", "policy"})
+_KINDS: Final = frozenset({"node", "pod", "queue", "podgroup", "hypernode", "policy"})
 
 OnPool = Callable[[str], None]
 OnPolicy = Callable[[c.PolicyState | None], None]
@@ -75,6 +75,8 @@ class Feed:
                 self._on_pool(fact.pool)
             case c.QueueState():
                 self._model.apply_queue(fact)
+            case c.HyperNodeState():
+                self._model.apply_hypernode(fact)
             case c.PolicyState():
                 self._on_policy(fact)
             case _:
@@ -88,6 +90,8 @@ class Feed:
                 self._model.remove_podgroup(namespace, name)
             case "node":
                 self._model.remove_node(name)
+            case "hypernode":
+                self._model.remove_hypernode(name)
             case "policy":
                 self._on_policy(None)
             case _:

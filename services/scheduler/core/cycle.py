@@ -12,15 +12,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
+from services.scheduler.core import near
 from services.scheduler.core.decisions import Decision, Flight, Outcome
 from services.scheduler.core.gangs import NOTHING, Gang, Member, OrderKey, Pick, by_shape
 from services.scheduler.core.index import Taken
-from services.scheduler.core.lanes import Behind, Lane, NoQuota, NoRoom, NotOpen, Scarce, Stop
+from services.scheduler.core.lanes import Behind, Lane, NoDomain, NoQuota, NoRoom, NotOpen, Scarce, Stop
+from services.scheduler.core.layout import Layout, by_group, in_steps, is_laid_out, layout_of
 from services.scheduler.core.model import Model
-from services.scheduler.core.plan import Plan
+from services.scheduler.core.near import Placed
+from services.scheduler.core.plan import Plan, Trial
 from services.scheduler.core.queues import Queue
 from services.scheduler.core.settle import could_ever_fit, follow, settle
-from services.scheduler.core.shapes import Shape
+from services.scheduler.core.shapes import Shape, amounts_of
 from services.scheduler.core.turns import Turns
 
 _MOST_PODS: Final = 10_000
@@ -91,14 +94,16 @@ class _Cycle:
 
     def _start(self, lane: Lane, gang: Gang, key: OrderKey) -> None:
         stop = self._obstacle(lane, key)
-        taken: list[tuple[Shape, Taken]] = []
+        placed: Placed = []
         if stop is None:
-            taken, stop = self._place(lane)
+            placed, stop = self._place(lane)
         if stop is not None:
             self.model.waiting.stop(lane, stop)
             self._hold(lane, stop)
             return
-        self._book(gang, gang.needs.must, taken)
+        parts = [gang.needs.must] if lane.layout is None else list(by_group(gang.needs.must).values())
+        for picks, taken in zip(parts, placed, strict=True):
+            self._book(gang, picks, taken)
 
     def _obstacle(self, lane: Lane, key: OrderKey) -> Stop | None:
         """Return what forbids a trial."""
@@ -112,21 +117,40 @@ class _Cycle:
         over = self.model.queues.over(lane.queue, lane.total)
         return None if over is None else NoQuota(over[0], over[1], lane.total[over[1]])
 
-    def _place(self, lane: Lane) -> tuple[list[tuple[Shape, Taken]], Stop | None]:
-        """Place every shape of a gang or none, the one with the least room to spare first."""
+    def _place(self, lane: Lane) -> tuple[Placed, Stop | None]:
+        """Place every part of a gang or none."""
         model = self.model
-        spare: list[tuple[int, int, Shape, int]] = []
-        for number, (shape, count) in enumerate(lane.shapes):
+        for shape, count in lane.shapes:
             fits = model.index(shape).total
             if fits < count:
                 return [], NoRoom(shape, count, fits)
-            spare.append((fits - count, number, shape, count))
         entry = model.promises.obstacle(lane) if lane.starts else None
         with self._plan.attempt() as trial:
-            for _, _, shape, count in sorted(spare, key=lambda item: item[:2]):
-                if not trial.place(shape, count):
-                    return [], NoRoom(shape, count, trial.fits(shape), together=True)
-            return ([], entry) if entry else (trial.commit(), None)
+            placed, stop = self._place_shapes(trial, lane)
+            if stop is None and entry is None:
+                trial.commit()
+            return ([], stop or entry) if stop or entry else (placed, None)
+
+    def _place_shapes(self, trial: Trial, lane: Lane) -> tuple[Placed, Stop | None]:
+        """Place where it fits: the shape with the least room to spare first, or as the layout says."""
+        model = self.model
+        if lane.layout is not None:
+            found = near.place(model, trial, lane.layout)
+            return found or [], None if found is not None else self._no_domain(lane, lane.layout)
+        spare = [
+            (model.index(shape).total - count, number, shape, count)
+            for number, (shape, count) in enumerate(lane.shapes)
+        ]
+        for _, _, shape, count in sorted(spare, key=lambda item: item[:2]):
+            if not trial.place(shape, count):
+                return [], NoRoom(shape, count, trial.fits(shape), together=True)
+        return [trial.since(0)], None
+
+    def _no_domain(self, lane: Lane, layout: Layout) -> Stop:
+        """Say what a layout lacks: a hypernode with the room, or one with room for all of it at once."""
+        shape, count = lane.shapes[0]
+        lacks = near.shortage(self.model, layout)
+        return lacks or NoRoom(shape, count, self.model.index(shape).total, together=True)
 
     def _hold(self, lane: Lane, stop: Stop) -> None:
         """Keep later gangs off what this one lacks, if it could ever have it and not for too long.
@@ -135,7 +159,7 @@ class _Cycle:
         """
         scarce: Scarce
         match stop:
-            case NoRoom(shape=shape):
+            case NoRoom(shape=shape) | NoDomain(shape=shape):
                 scarce = ("room", shape.number, "")
             case NoQuota(level=level, column=column):
                 scarce = ("quota", column, level.name)
@@ -154,6 +178,8 @@ class _Cycle:
 
     def _place_more(self, gang: Gang, key: OrderKey, picks: list[Pick]) -> list[Stop]:
         """Place as many as fit, into the room and into a record of the log; return what stopped the rest."""
+        if is_laid_out(gang):
+            return self._place_more_near(gang, key, picks)
         model = self.model
         draft = self._drafts.get(gang)
         left = _MOST_PODS - (0 if draft is None else len(draft.flight.decision.rows))
@@ -185,8 +211,48 @@ class _Cycle:
                 self._charge_queue(queue, shape, count)
                 left -= count
         if chosen:
-            self._book(gang, chosen, taken, charged=True)
+            self._book(gang, chosen, taken, charged=True, more=False)
         return stops
+
+    def _place_more_near(self, gang: Gang, key: OrderKey, picks: list[Pick]) -> list[Stop]:
+        """Place what may be placed of a gang with a layout: each group as a whole, then one by one."""
+        stops: list[Stop] = []
+        for group in by_group(picks).values():
+            for some in in_steps(gang, group):
+                stop = self._place_step(gang, key, some)
+                if stop is not None:
+                    stops.append(stop)
+                    break
+        return stops
+
+    def _place_step(self, gang: Gang, key: OrderKey, picks: list[Pick]) -> Stop | None:
+        """Place picks of one group, all or none; return what stops them."""
+        model, queue = self.model, self.model.queues.get(gang.contract.queue)
+        counts = {shape: sum(len(one.members) for one in some) for shape, some in by_shape(picks).items()}
+        shape, count = next(iter(counts.items()))
+        draft = self._drafts.get(gang)
+        if not queue.known:
+            return NotOpen()
+        if draft is not None and len(draft.flight.pods) + sum(counts.values()) > _MOST_PODS:
+            return NoRoom(shape, count, 0)
+        holder = model.waiting.holder_of(queue, counts, key, model.policy, self.now)
+        if holder is not None:
+            return Behind(holder)
+        over = model.queues.over(queue, amounts_of(counts))
+        if over is not None:
+            return NoQuota(over[0], over[1], amounts_of(counts)[over[1]])
+        places = model.places_of(gang)
+        if draft is not None:
+            places |= {name: model.nodes.names[slot] for name, (slot, _) in draft.flight.pods.items()}
+        layout = layout_of(gang, picks, places)
+        with self._plan.attempt() as trial:
+            placed = None if layout is None else near.place(model, trial, layout)
+            if layout is None or placed is None:
+                lacks = None if layout is None else near.shortage(model, layout)
+                return lacks or NoRoom(shape, count, model.index(shape).total, together=True)
+            trial.commit()
+        self._book(gang, picks, placed[0], more=False)
+        return None
 
     # ------------------------------------------------------------------ booking
 
@@ -194,16 +260,22 @@ class _Cycle:
         self.model.queues.charge(queue, shape.amounts, count)
 
     def _book(
-        self, gang: Gang, picks: list[Pick], taken: list[tuple[Shape, Taken]], *, charged: bool = False
+        self,
+        gang: Gang,
+        picks: list[Pick],
+        taken: list[tuple[Shape, Taken]],
+        *,
+        charged: bool = False,
+        more: bool = True,
     ) -> None:
-        """Write the chosen places into the gang's decision."""
+        """Write the chosen places into the gang's decision; without ``more`` it asks for nothing else."""
         model = self.model
         queue = model.queues.get(gang.contract.queue)
         draft = self._drafts.get(gang)
         if draft is None:
-            more = [] if charged else gang.needs.more
+            later = gang.needs.more if more else []
             whole = not gang.needs.more
-            draft = self._drafts[gang] = _Draft(gang, Flight(self._decision(gang), queue), more, whole)
+            draft = self._drafts[gang] = _Draft(gang, Flight(self._decision(gang), queue), later, whole)
             model.waiting.leave(gang)
             model.unplaced.pop(gang, None)
         groups = by_shape(picks)

@@ -92,6 +92,15 @@ class InFlight:
             for flight in self._by_gang.get((gang.namespace, gang.name), {}).values()
         )
 
+    def places_of(self, gang: GangRef) -> list[tuple[str, int]]:
+        """Return the pods of this generation of a gang which are in flight, and the slots they fly to."""
+        return [
+            (name, slot)
+            for flight in self._by_gang.get((gang.namespace, gang.name), {}).values()
+            if flight.of(gang.uid, gang.generation)
+            for name, (slot, _) in flight.pods.items()
+        ]
+
     def pods_of(self, gang: GangRef) -> list[str]:
         """Return the pods of this generation of a gang which are in flight."""
         return [

@@ -20,7 +20,7 @@ from services.scheduler.core.policy import Sharing
 from services.scheduler.core.resources import Amounts
 from services.scheduler.core.shapes import Shape, Shapes
 from shared.events.contracts import Gang as GangContract
-from shared.events.contracts import Reason
+from shared.events.contracts import NetworkTopology, Reason
 
 if TYPE_CHECKING:
     from services.scheduler.core.lanes import Lane
@@ -54,18 +54,40 @@ class Task:
     names: tuple[str, ...]
     minimum: int
     states: bytearray
+    groups: tuple[str, ...]
+    """The group of each member, empty for none; no entries in a gang without groups."""
     counting: int = 0
     gated: bool = False
     """Its template has scheduling gates."""
 
 
 @dataclass(frozen=True, slots=True)
+class Near:
+    """Pods must be, or (not ``hard``) should be, inside one hypernode of no higher tier than this."""
+
+    hard: bool
+    tier: int | None
+    tier_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A kind of groups: ``size`` members of one start together, ``minimum`` groups must run."""
+
+    name: str
+    size: int
+    minimum: int
+    near: Near | None
+
+
+@dataclass(frozen=True, slots=True)
 class Pick:
-    """Members of one task and one shape to be placed; numbers are positions in the task."""
+    """Members of one task, one shape and one group to be placed; numbers are positions in the task."""
 
     shape: Shape
     task: int
     members: list[int]
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +114,10 @@ class Gang:
     """Minimums of tasks bind, too: as in Volcano only when the gang's minimum covers their sum."""
     floor: Amounts = ()
     """What it will need in all, when it said more than its minimum needs."""
+    near: Near | None = None
+    kinds: tuple[Rule, ...] = ()
+    rules: Mapping[str, Rule] = field(default_factory=dict[str, Rule])
+    """By group: what it is of; empty in a gang without groups."""
     phase: str = ""
     """The PodGroup's, empty while it was not seen."""
     confirmed: bool = False
@@ -198,17 +224,15 @@ class Gang:
         return self.positions.get(name)
 
     def assess(self) -> Needs:
-        """Work out what the gang needs now."""
-        if self.phase == "Completed":
-            return NOTHING
-        candidates = [self._candidates(task) for task in self.tasks]
+        """Work out what the gang needs now; it has no groups."""
+        candidates = self.candidates()
         must: list[list[int]] = []
         short = 0
         for task, free in zip(self.tasks, candidates, strict=True):
             lacks = max(0, task.minimum - task.counting) if self.strict_tasks else 0
             must.append(free[:lacks])
             short += max(0, lacks - len(free))
-        lacks = max(0, self._first_minimum() - self.counting - sum(map(len, must)))
+        lacks = max(0, self.first_minimum - self.counting - sum(map(len, must)))
         for taken, free in zip(must, candidates, strict=True):
             extra = free[len(taken) : len(taken) + lacks]
             taken.extend(extra)
@@ -217,11 +241,16 @@ class Gang:
         gated = sum(task.states.count(Member.GATED) for task in self.tasks)
         return Needs(self._picks(must), self._picks(more), max(short, lacks), gated)
 
-    def _first_minimum(self) -> int:
-        """A gang without a minimum is queued with its first pod."""
+    @property
+    def first_minimum(self) -> int:
+        """How many must run at least. A gang without a minimum is queued with its first pod."""
         return (
             max(self.minimum, 1) if self.pending and any(task.names for task in self.tasks) else self.minimum
         )
+
+    def candidates(self) -> list[list[int]]:
+        """Return the members of each task that may be placed."""
+        return [self._candidates(task) for task in self.tasks]
 
     def _candidates(self, task: Task) -> list[int]:
         states = task.states
@@ -236,22 +265,26 @@ class Gang:
     def _picks(self, chosen: list[list[int]]) -> list[Pick]:
         picks: list[Pick] = []
         for number, members in enumerate(chosen):
-            if not members:
-                continue
-            task = self.tasks[number]
-            if not self.pods:
-                picks.append(Pick(task.shape, number, members))
-                continue
-            by_shape: dict[Shape, list[int]] = {}
-            for member in members:
-                pod = self.pods.get(task.names[member])
-                by_shape.setdefault(task.shape if pod is None else pod.shape, []).append(member)
-            picks.extend(Pick(shape, number, some) for shape, some in by_shape.items())
+            if members:
+                picks += self.picks_of(number, members)
         return picks
+
+    def picks_of(self, number: int, members: list[int], group: str = "") -> list[Pick]:
+        """Return members of one task by shape: that of their pod, where there is one."""
+        task = self.tasks[number]
+        if not self.pods:
+            return [Pick(task.shape, number, members, group)]
+        by_shape: dict[Shape, list[int]] = {}
+        for member in members:
+            pod = self.pods.get(task.names[member])
+            by_shape.setdefault(task.shape if pod is None else pod.shape, []).append(member)
+        return [Pick(shape, number, some, group) for shape, some in by_shape.items()]
 
 
 def make_gang(contract: GangContract, shapes: Shapes) -> Gang:
     """Return the gang of a contract, no member placed."""
+    kinds = tuple(Rule(one.name, one.size, one.minimum, _near(one.topology)) for one in contract.sub_groups)
+    rules = _rules(contract, kinds)
     tasks = [
         Task(
             task.name,
@@ -259,6 +292,7 @@ def make_gang(contract: GangContract, shapes: Shapes) -> Gang:
             tuple(member.pod for member in task.members),
             task.minimum,
             bytearray([Member.GATED if task.shape.scheduling_gated else Member.ABSENT]) * len(task.members),
+            tuple(member.group if member.group in rules else "" for member in task.members) if rules else (),
             gated=task.shape.scheduling_gated,
         )
         for task in contract.tasks
@@ -270,7 +304,24 @@ def make_gang(contract: GangContract, shapes: Shapes) -> Gang:
         contract.min_member,
         strict_tasks=contract.min_member >= least,
         floor=shapes.amounts(contract.min_resources),
+        near=_near(contract.topology),
+        kinds=kinds,
+        rules=rules,
     )
+
+
+def _rules(contract: GangContract, kinds: tuple[Rule, ...]) -> dict[str, Rule]:
+    """Return what each group is of. The name of a kind may have a slash: the longest one counts."""
+    named = {member.group for task in contract.tasks for member in task.members if member.group}
+    longest = sorted(kinds, key=lambda kind: -len(kind.name))
+    found = ((group, next((k for k in longest if group.startswith(f"{k.name}/")), None)) for group in named)
+    return {group: kind for group, kind in found if kind is not None}
+
+
+def _near(topology: NetworkTopology | None) -> Near | None:
+    if topology is None:
+        return None
+    return Near(topology.mode == "hard", topology.highest_tier, topology.highest_tier_name)
 
 
 def by_shape(picks: Iterable[Pick]) -> dict[Shape, list[Pick]]:

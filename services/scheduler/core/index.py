@@ -63,6 +63,7 @@ class ShapeIndex:
         self._seen = -1
         self._epoch = -1
         self._potential = 0
+        self._potentials: IntArray = np.zeros(0, np.int64)
         self._potential_of = -1
 
     def refresh(self) -> None:
@@ -90,16 +91,28 @@ class ShapeIndex:
         """Return how many pods fit on a node, as of the last refresh."""
         return self._fit.item(slot)
 
+    @property
+    def fits(self) -> IntArray:
+        """How many pods fit on each node, by slot, as of the last refresh."""
+        return self._fit
+
     def potential(self) -> int:
         """Return how many pods the nodes would hold if they were empty."""
+        self.potentials()
+        return self._potential
+
+    def potentials(self) -> IntArray:
+        """Return how many pods each node would hold if it were empty, by slot."""
         nodes = self._nodes
         if self._potential_of != nodes.capacity_version:
             slots = np.flatnonzero(self.shape.rules.allowed)
             fits = [nodes.allocatable[column][slots] // amount for column, amount in self.shape.amounts]
-            self._potential = int(np.minimum.reduce(fits).sum())
+            self._potentials = np.zeros(nodes.exists.size, np.int64)
+            self._potentials[slots] = np.minimum.reduce(fits)
+            self._potential = int(self._potentials.sum())
             self._potential_of = nodes.capacity_version
             self._work.passes += 1
-        return self._potential
+        return self._potentials
 
     def take(self, need: int) -> Taken:
         """Choose room for ``need`` pods (at most ``total``) and charge it. The index stays refreshed."""
@@ -113,6 +126,24 @@ class ShapeIndex:
             if need:
                 self._build()
         return slots, counts
+
+    def take_among(self, slots: SlotArray, need: int) -> Taken | None:
+        """Choose room among some nodes, given in order of their names, and charge it; None: too little.
+
+        The index has to be refreshed afterwards.
+        """
+        room = slots[self._fit[slots] > 0]
+        fits = self._fit[room]
+        if fits.sum() < need:
+            return None
+        order = np.argsort(-self._scores(room), kind="stable")
+        filled = np.cumsum(fits[order])
+        last = int(np.searchsorted(filled, need))
+        chosen, counts = room[order[: last + 1]].tolist(), fits[order[: last + 1]].tolist()
+        counts[-1] -= int(filled[last]) - need
+        self._work.nodes += len(chosen)
+        self._nodes.place(self.shape.amounts, chosen, counts)
+        return chosen, counts
 
     # ------------------------------------------------------------------ choosing
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from services.scheduler.core.gangs import Gang, OrderKey
+from services.scheduler.core.gangs import Gang, Near, OrderKey
+from services.scheduler.core.layout import Layout
 from services.scheduler.core.queues import Queue
 from services.scheduler.core.resources import Amounts
 from services.scheduler.core.shapes import Shape
 
-Signature = tuple[str, int, bool, tuple[tuple[int, int], ...], Amounts]
-"""Queue, kind (0 repair, 1 start, 2 surplus), was queued already, (shape, count) in order, floor."""
+Signature = tuple[str, int, bool, tuple[tuple[int, int], ...], Amounts, Layout | None]
+"""Queue, kind (0 repair, 1 start, 2 surplus), was queued already, (shape, count) in order, floor, layout."""
 
 REPAIR, START, SURPLUS = 0, 1, 2
 
@@ -33,6 +34,21 @@ class NoRoom:
     need: int
     fits: int
     together: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NoDomain:
+    """No hypernode in which pods must be together has room for ``need`` of ``shape``: the best for ``fits``.
+
+    It is the one named ``best`` (empty: none has any room) of ``domains`` which ``near`` allows.
+    """
+
+    shape: Shape
+    need: int
+    fits: int
+    best: str
+    domains: int
+    near: Near
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +84,7 @@ class Behind:
     holder: Lane
 
 
-Stop = NoRoom | NoQuota | NoEntry | NotOpen | Behind
+Stop = NoRoom | NoDomain | NoQuota | NoEntry | NotOpen | Behind
 Scarce = tuple[str, int, str]
 """What a stopped lane lacks: ("room", shape, "") or ("quota", column, queue)."""
 
@@ -108,6 +124,11 @@ class Lane:
     def floor(self) -> Amounts:
         """What its gangs will need in all, if they said it and have nothing yet."""
         return self.signature[4]
+
+    @property
+    def layout(self) -> Layout | None:
+        """Where the pods of a gang must be to each other, if that matters."""
+        return self.signature[5]
 
     @property
     def starts(self) -> bool:

@@ -7,12 +7,14 @@ objects may come in any order. What becomes of decisions is in ``results``.
 from __future__ import annotations
 
 from services.scheduler.core.decisions import Flight
+from services.scheduler.core.domains import Domains
 from services.scheduler.core.earmarks import Earmarks
 from services.scheduler.core.entry import Promises
 from services.scheduler.core.evictions import Evictions
 from services.scheduler.core.flights import InFlight
 from services.scheduler.core.gangs import Gang, Key, Member, OrderKey, make_gang
 from services.scheduler.core.index import ShapeIndex
+from services.scheduler.core.layout import is_laid_out
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.pods import ENDED, Pod, make_pod
 from services.scheduler.core.policy import Policy
@@ -38,6 +40,7 @@ class Model:
         self.policy = policy or Policy()
         self.resources = Resources()
         self.nodes = Nodes(self.resources, pool)
+        self.domains = Domains(self.nodes)
         self.shapes = Shapes(self.resources, self.nodes)
         self.queues = Queues(self.resources, self.policy.sharing)
         self.waiting = Waiting(self.queues)
@@ -101,10 +104,20 @@ class Model:
             ready=state.ready,
             allocatable=state.allocatable,
         )
+        self.domains.set_node(state.name, state.labels)
 
     def remove_node(self, name: str) -> None:
         """A node is gone; its pods go by their own events."""
         self.nodes.remove(name)
+        self.domains.set_node(name, None)
+
+    def apply_hypernode(self, state: c.HyperNodeState) -> None:
+        """A hypernode is there or has changed."""
+        self.domains.set_hypernode(state.name, state.spec)
+
+    def remove_hypernode(self, name: str) -> None:
+        """A hypernode is gone."""
+        self.domains.set_hypernode(name, None)
 
     def apply_queue(self, state: c.QueueState) -> None:
         """A queue is there or has changed."""
@@ -238,9 +251,8 @@ class Model:
         if gang is not None:
             self._place_pod(gang, name, None)
             if gang.contract.job and not (gang.pods or self.flights.pods_of(gang.contract.ref)):
-                gang.enqueued = (
-                    False  # all that was decided is gone: only its PodGroup can say that it is queued
-                )
+                # All that was decided is gone: only its PodGroup can still say that it is queued.
+                gang.enqueued = False
 
     def _place_pod(self, gang: Gang, name: str, pod: Pod | None) -> None:
         """Note a pod of the gang, or that there is none, if it is of the gang's generation."""
@@ -342,6 +354,17 @@ class Model:
         self.promises.drop(gang)
         self.set_wanted(gang, {})
         self.waiting.leave(gang)
+
+    def places_of(self, gang: Gang) -> dict[str, str]:
+        """Return the nodes of members that hold room or are in flight, where it matters."""
+        if not is_laid_out(gang):
+            return {}
+        names = self.nodes.names
+        places = {name: names[slot] for name, slot in self.flights.places_of(gang.contract.ref)}
+        for name, pod in gang.pods.items():
+            if pod.slot >= 0 and not pod.releasing:
+                places[name] = names[pod.slot]
+        return places
 
     def set_wanted(self, gang: Gang, wanted: dict[int, int]) -> None:
         """Count in its queue what the gang asks for, instead of what it asked for before."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from services.scheduler.core.columns import SlotArray
 from services.scheduler.core.index import Taken
 from services.scheduler.core.shapes import Shape
 
@@ -45,16 +46,32 @@ class Trial:
         self._log.append((shape, index.take(count)))
         return True
 
+    def place_among(self, shape: Shape, slots: SlotArray, count: int) -> bool:
+        """As :meth:`place`, on the nodes given, in order of their names."""
+        taken = self._model.index(shape).take_among(slots, count)
+        if taken is not None:
+            self._log.append((shape, taken))
+        return taken is not None
+
+    @property
+    def mark(self) -> int:
+        """How far the trial is: what is placed later can be taken back to here."""
+        return len(self._log)
+
+    def since(self, mark: int) -> list[tuple[Shape, Taken]]:
+        """Return what was taken since a mark."""
+        return self._log[mark:]
+
     def commit(self) -> list[tuple[Shape, Taken]]:
         """Keep what was taken, and return it."""
         self._kept = True
         return self._log
 
-    def rollback(self) -> None:
-        """Take everything back, last first."""
-        for shape, (slots, counts) in reversed(self._log):
+    def rollback(self, mark: int = 0) -> None:
+        """Take back, last first, what was taken since a mark: else everything."""
+        for shape, (slots, counts) in reversed(self._log[mark:]):
             self._model.nodes.take_back(shape.amounts, slots, counts)
-        self._log.clear()
+        del self._log[mark:]
 
 
 class Plan:

@@ -14,7 +14,7 @@ from itertools import islice
 
 from services.scheduler.core import room
 from services.scheduler.core.gangs import Gang, Key
-from services.scheduler.core.lanes import Behind, Lane, NoEntry, NoQuota, NoRoom, NotOpen
+from services.scheduler.core.lanes import Behind, Lane, NoDomain, NoEntry, NoQuota, NoRoom, NotOpen
 from services.scheduler.core.model import Model
 from services.scheduler.core.queues import Queue
 from shared.events.contracts import GangReport, Reason
@@ -129,7 +129,7 @@ def _short(reason: Reason) -> Reason:
     return reason.model_copy(update={"message": f"{reason.message[:_MOST_WORDS]} …"})
 
 
-def explain(model: Model, lane: Lane) -> Reasons:
+def explain(model: Model, lane: Lane) -> Reasons:  # noqa: PLR0911 - one for each case
     """Say why the gangs of a lane wait, the dominant reason first."""
     match lane.stop:
         case None:
@@ -142,6 +142,8 @@ def explain(model: Model, lane: Lane) -> Reasons:
             return (_entry(model, level, column, asked),)
         case NoRoom(together=together):
             return _no_room(model, lane, together=together)
+        case NoDomain() as stop:
+            return (_no_domain(model, stop), *_no_room(model, lane, together=False))
         case Behind(holder=holder):
             return _behind(model, holder)
 
@@ -261,6 +263,21 @@ def _no_room(model: Model, lane: Lane, *, together: bool) -> Reasons:
         )
     parts.sort(key=lambda reason: room.RANK.get(reason.code, len(room.RANK)))
     return tuple(parts) or (Reason(code="deciding", message="its turn comes in the next cycle"),)
+
+
+def _no_domain(model: Model, stop: NoDomain) -> Reason:
+    near = stop.near
+    upto = f"tier {near.tier_name}" if near.tier_name else f"tier {near.tier}"
+    kind = "hypernode" if near.tier is None and not near.tier_name else f"hypernode of at most {upto}"
+    each = stop.shape.describe(model.resources)
+    best = f"{stop.best} has room for {stop.fits}" if stop.best else "none has room for one"
+    return Reason(
+        code="no-domain",
+        message=f"needs {stop.need} pods with {each} in one {kind}: "
+        + (f"of {stop.domains}, {best}" if stop.domains else "there is none"),
+        numbers={"needed": stop.need, "fits": stop.fits, "best": stop.best, "hypernodes": stop.domains},
+        next_step="wait for running jobs to end, or allow a higher tier",
+    )
 
 
 def _behind(model: Model, holder: Lane) -> Reasons:

@@ -8,7 +8,9 @@ import numpy as np
 
 from services.scheduler.core.decisions import Decision
 from services.scheduler.core.gangs import Gang
-from services.scheduler.core.lanes import Lane, NoEntry, NoRoom
+from services.scheduler.core.groups import assess
+from services.scheduler.core.lanes import Lane, NoDomain, NoEntry, NoRoom
+from services.scheduler.core.layout import layout_of
 from services.scheduler.core.model import Model
 from services.scheduler.core.results import expire
 
@@ -56,7 +58,7 @@ def _assess(model: Model, gang: Gang, now: datetime) -> None:
     waiting = model.waiting
     waiting.leave(gang)
     model.unplaced.pop(gang, None)
-    needs = gang.needs = gang.assess()
+    needs = gang.needs = assess(gang)
     gang.order = model.order_key(gang)
     model.promises.note(gang)
     if gang.contract.pool != model.pool:
@@ -80,7 +82,7 @@ def _assess(model: Model, gang: Gang, now: datetime) -> None:
     if gang.not_before is not None and gang.not_before > now:
         model.retries.add(gang.not_before.timestamp(), gang)
         return
-    waiting.enter(gang)
+    waiting.enter(gang, layout_of(gang, needs.must or needs.more, model.places_of(gang)))
 
 
 def _wake(model: Model, now: datetime) -> None:
@@ -153,7 +155,7 @@ def _wake_used(model: Model, moved: set[int]) -> None:
             continue
         for lane in list(lanes):
             stop = lane.stop
-            several = isinstance(stop, NoRoom) and stop.together
+            several = isinstance(stop, NoDomain) or (isinstance(stop, NoRoom) and stop.together)
             several = several or (isinstance(stop, NoEntry) and len(lane.shapes) > 1)
             if several or model.index(shape).total < lane.counts[number]:
                 waiting.wake(lane)

@@ -35,6 +35,15 @@ class Shape:
         return ", ".join(words) or "no resources"
 
 
+def amounts_of(counts: Mapping[Shape, int]) -> dict[int, int]:
+    """Return what so many pods of each shape ask for, by column."""
+    total: dict[int, int] = {}
+    for shape, count in counts.items():
+        for column, amount in shape.amounts:
+            total[column] = total.get(column, 0) + amount * count
+    return total
+
+
 class Shapes:
     """All shapes seen, by content."""
 

@@ -27,6 +27,7 @@ from services.scheduler.core.lanes import (
     SURPLUS,
     Behind,
     Lane,
+    NoDomain,
     NoEntry,
     NoQuota,
     NoRoom,
@@ -35,6 +36,7 @@ from services.scheduler.core.lanes import (
     Signature,
     Stop,
 )
+from services.scheduler.core.layout import Layout
 from services.scheduler.core.policy import Policy
 from services.scheduler.core.queues import Queue, Queues
 from services.scheduler.core.shapes import Shape
@@ -69,7 +71,7 @@ class Waiting:
 
     # ------------------------------------------------------------------ gangs
 
-    def enter(self, gang: Gang) -> None:
+    def enter(self, gang: Gang, layout: Layout | None = None) -> None:
         """Put a gang that needs something in its lane."""
         queue = self._queues.get(gang.contract.queue)
         groups = by_shape(gang.needs.must or gang.needs.more)
@@ -85,6 +87,7 @@ class Waiting:
             not gang.pending,
             tuple((shape.number, count) for shape, count in shapes),
             gang.floor if kind == START else (),
+            layout,
         )
         lane = self.lanes.get(signature)
         if lane is None:
@@ -209,7 +212,7 @@ class Waiting:
     def _watchers(self, lane: Lane, stop: Stop) -> list[dict[Lane, None]]:
         """Return where the lanes are noted that are woken by what ``stop`` depends on."""
         match stop:
-            case NoRoom(together=True):
+            case NoRoom(together=True) | NoDomain():
                 return [self.by_use.setdefault(number, {}) for number in lane.counts]
             case NoRoom(shape=shape):
                 before = [] if lane.surplus else list(lane.counts)[: list(lane.counts).index(shape.number)]
