@@ -1,8 +1,10 @@
 """The applier: carries gang decisions out, whole or not at all.
 
-The order of writes makes a crash at any point harmless: the PodGroup leaves Pending first and goes back to
-Pending first, so whoever finds bound pods beside a Pending group knows that they have to go. The offset
-is committed by the caller, after the result and the pods' states are on the log.
+A crash at any point is harmless: pods on nodes say that their gang was let in, so that its PodGroup leaves
+Pending in the write that says Running. Pods that are made without a node do not say so, and for them it
+leaves Pending first. Whoever finds less than a whole gang on nodes waits for its decision to be carried out
+again, and takes them back when none comes. The offset is committed by the caller, after the result and the
+pods' states are on the log.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from services.controller.core.apply import (
 from services.controller.core.claims import places_of_claims
 from services.controller.core.model import Wanted
 from services.controller.core.plans import Note
+from services.controller.core.podgroups import let_in
 from services.controller.core.pods import make_pod
 from services.controller.core.podview import owner_job, read_pod
 from services.controller.core.status import Status
@@ -164,10 +167,14 @@ class Applier:
         if entry is None or entry.wanted is None or entry.wanted.podgroup != decision.gang.name:
             return Gang(None, Status(), None, {}, nodes)
         pods = {pod.name: pod for pod in views.pods(entry.wanted)}
-        return Gang(entry.wanted, entry.status, views.group(entry.wanted), pods, nodes)
+        group = views.group(entry.wanted)
+        if group is not None:
+            memory = self._hands.memories.of(key, entry.uid)
+            group = let_in(group, entry.wanted, pods.values(), placed=memory.is_placed(group))
+        return Gang(entry.wanted, entry.status, group, pods, nodes)
 
     async def _apply(self, decision: GangDecided, gang: Gang) -> Conclusion:
-        verdict = examine(decision, gang)
+        verdict = examine(decision, gang, born_bound=self._hands.settings.born_bound)
         if verdict.refused or gang.wanted is None or gang.group is None:
             return Conclusion(DecisionOutcome.REFUSED, message=verdict.refused)
         staying = await self._evictor.evict(decision.evictions)
@@ -319,6 +326,8 @@ class Applier:
             memory.decision = decision.decision
             memory.decided_generation = decision.gang.generation
             memory.decided_at = decision.decided_at
+            if result.outcome is not DecisionOutcome.ROLLED_BACK:
+                memory.placed_generation = decision.gang.generation
             memory.reports.forget()
             self._count_refusals(memory, result)
             self._tell_failures(wanted, memory, result)

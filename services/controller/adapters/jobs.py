@@ -19,6 +19,7 @@ from services.controller.core.jobs import part_bound
 from services.controller.core.lifecycle import FINAL
 from services.controller.core.model import GroupView, Wanted
 from services.controller.core.plans import Note, World
+from services.controller.core.podgroups import let_in
 from services.controller.core.podview import PodView, owner_job, read_pod
 from services.controller.core.policies import Order
 from services.controller.core.status import Status
@@ -30,7 +31,6 @@ from shared.errors import Refused
 from shared.events.contracts import GangReport, PodState
 from shared.keyed import KeyedQueue, retry_level
 from shared.kube.port import JSON, Resource
-from shared.telemetry.spans import job_trace
 
 _PLACED: Final = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED})
 
@@ -146,9 +146,6 @@ class JobController:
         if entry is None:
             self._forget(key)
             return
-        if entry.wanted is not None and not entry.wanted.deleting and _has_no_trace(entry.wanted):
-            await self._begin_trace(entry.wanted)
-            entry = hands.views.job(key) or entry
         wanted = entry.wanted
         memory = hands.memories.of(key, entry.uid)
         if wanted is None:
@@ -187,17 +184,11 @@ class JobController:
         self._hands.trail.deleted(memory, self._hands.clock.now())
         self._dependents.forget_job(memory.uid)
 
-    async def _begin_trace(self, wanted: Wanted) -> None:
-        """Give a job that came by kubectl its trace."""
-        known = wanted.annotations
-        trace = job_trace(wanted.uid, known.get(names.TRACEPARENT), known.get(names.TRACESTATE))
-        annotations = {names.TRACEPARENT: trace.traceparent, names.TRACESTATE: trace.tracestate}
-        body = {"metadata": {"uid": wanted.uid, "annotations": annotations}}
-        await self._hands.api.patch(r.JOBS, wanted.namespace, wanted.name, body)
-
     def _world(self, key: str, wanted: Wanted, status: Status, memory: Memory, order: Order | None) -> World:
         views = self._hands.views
-        group = views.group(wanted)
+        group, pods = views.group(wanted), views.pods(wanted)
+        if group is not None:
+            group = let_in(group, wanted, pods, placed=memory.is_placed(group))
         problem, reason = None, JobReason.POD_GROUP_ERROR
         if group is None:
             schedulers = self._hands.settings.scheduler_names
@@ -214,7 +205,7 @@ class JobController:
             wanted=wanted,
             status=status,
             group=group,
-            pods=views.pods(wanted),
+            pods=pods,
             order=order,
             priorities=views.priorities,
             report=memory.reports.shown,
@@ -277,7 +268,3 @@ class JobController:
             error,
             extra={"job": key, "tries": failures},
         )
-
-
-def _has_no_trace(wanted: Wanted) -> bool:
-    return names.TRACEPARENT not in wanted.annotations or names.TRACESTATE not in wanted.annotations

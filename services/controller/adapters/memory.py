@@ -12,7 +12,7 @@ from typing import Final
 
 from services.controller.adapters.pausing import Reports, Since
 from services.controller.core.commands import is_final_refusal, ultimatum
-from services.controller.core.model import Wanted
+from services.controller.core.model import GroupView, Wanted
 from services.controller.core.podview import PodView
 from services.controller.core.policies import Order
 from services.controller.core.status import Status
@@ -61,6 +61,8 @@ class Memory:
     """The generation that ``decision`` was about."""
     decided_at: datetime | None = None
     """When it was decided: reports of before are late."""
+    placed_generation: int | None = None
+    """The generation whose gang ``decision`` placed, as long as its PodGroup does not say so."""
     asked: tuple[object, float] | None = None
     """The job's own generation for which the API server was asked about pods, and until when that holds."""
     announced: Gang | None = None
@@ -80,6 +82,12 @@ class Memory:
     """What the API server refuses: ``requests`` about its objects, ``decisions`` that would bind its pods."""
     ultimatum: Order | None = None
     """What is to be done because too much was refused."""
+
+    def is_placed(self, group: GroupView) -> bool:
+        """Say whether a decision placed the gang and its PodGroup does not say so yet; then only it does."""
+        if group.admitted:
+            self.placed_generation = None
+        return self.placed_generation == group.generation
 
     def begin(self, status: Status) -> None:
         """Forget which events were written, once the job is in another round."""

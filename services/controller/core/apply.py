@@ -74,6 +74,7 @@ class Verdict:
 
     refused: str = ""
     enqueue: bool = False
+    """The PodGroup must leave Pending first: nothing else would say that its gang was let in."""
     steps: tuple[Step, ...] = ()
     hopeless: bool = False
     """Too many bindings are impossible: take back what is in place, try nothing."""
@@ -99,8 +100,11 @@ class Conclusion:
         return replace(self, outcome=outcome, eviction_failures=staying, message=message)
 
 
-def examine(decision: GangDecided, gang: Gang) -> Verdict:
-    """Say what each binding needs, or why the decision is void."""
+def examine(decision: GangDecided, gang: Gang, *, born_bound: bool = True) -> Verdict:
+    """Say what each binding needs, or why the decision is void.
+
+    With ``born_bound`` the first pod on its node says that the gang was let in: no write before it has to.
+    """
     refused = _void(decision, gang)
     if refused or gang.wanted is None or gang.group is None:
         return Verdict(refused)
@@ -108,7 +112,7 @@ def examine(decision: GangDecided, gang: Gang) -> Verdict:
     steps = tuple(_step(binding, members, gang) for binding in decision.bindings)
     enough = not decision.bindings or _is_possible(decision, gang, steps)
     return Verdict(
-        enqueue=not gang.group.admitted and decision.enqueue and enough,
+        enqueue=not gang.group.admitted and decision.enqueue and enough and not (born_bound and steps),
         steps=steps,
         hopeless=not enough,
     )

@@ -14,8 +14,9 @@ from typing import Any, Final
 from services.controller.core.podview import number
 from shared.api import names
 from shared.api.batch import MOST_PODS, Job, LifecyclePolicy, TaskSpec
-from shared.api.meta import parse_time
+from shared.api.meta import ObjectMeta, parse_time
 from shared.api.scheduling import PodGroupPhase
+from shared.telemetry.spans import job_trace
 
 JSON = dict[str, Any]
 _SECOND: Final = timedelta(seconds=1)
@@ -64,6 +65,7 @@ class Wanted:
     policies: tuple[LifecyclePolicy, ...]
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
+    """With its trace, also where nobody wrote that on the job."""
     created_at: datetime
     deleting: bool
     raw: JSON = field(repr=False)
@@ -142,7 +144,7 @@ def read_job(raw: JSON) -> Wanted:
         tasks=tasks,
         policies=tuple(spec.policies),
         labels=meta.labels,
-        annotations=meta.annotations,
+        annotations={**meta.annotations, **_trace(meta)},
         created_at=precise(meta.creation_timestamp, meta.annotations.get(names.SUBMITTED_AT)),
         deleting=meta.deletion_timestamp is not None,
         raw=raw,
@@ -150,6 +152,16 @@ def read_job(raw: JSON) -> Wanted:
         has_policies=bool(policies),
         in_order=any(task.depends_on for task in tasks),
     )
+
+
+def _trace(meta: ObjectMeta) -> dict[str, str]:
+    """Return the annotations of a job's trace: its submission's; of one that came by kubectl, from its UID.
+
+    So nobody has to write them on such a job, and all that is made for it carries them.
+    """
+    known = meta.annotations
+    trace = job_trace(meta.uid, known.get(names.TRACEPARENT), known.get(names.TRACESTATE))
+    return {names.TRACEPARENT: trace.traceparent, names.TRACESTATE: trace.tracestate}
 
 
 def precise(created: str | None, claimed: str | None) -> datetime:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -75,6 +76,20 @@ def first_phase(pods: Collection[PodView], generation: int) -> PodGroupPhase:
     """
     bound = any(pod.generation == generation and pod.node and not pod.deleting for pod in pods)
     return PodGroupPhase.INQUEUE if bound else PodGroupPhase.PENDING
+
+
+def let_in(group: GroupView, wanted: Wanted, pods: Collection[PodView], *, placed: bool = False) -> GroupView:
+    """Return the group as its gang is: a Pending one is Inqueue where pods of its generation were bound.
+
+    Pods that are created bound say by themselves that a decision let their gang in; its PodGroup says so when
+    its status is written next. ``placed`` says that one did whose pods may be gone again.
+    """
+    if group.admitted:
+        return group
+    own = [pod for pod in pods if pod.generation == group.generation and not pod.deleting]
+    if placed or any(pod.holds_room for pod in own) or _enough_scheduled(group, wanted, own):
+        return replace(group, phase=PodGroupPhase.INQUEUE)
+    return group
 
 
 def spec_patch(group: GroupView, wanted: Wanted, priorities: Priorities) -> JSON:
@@ -181,16 +196,21 @@ def group_phase(group: GroupView, wanted: Wanted, pods: Collection[PodView]) -> 
     if not group.admitted:
         return group.phase
     own = [pod for pod in pods if pod.generation == group.generation and not pod.deleting]
-    scheduled = [pod for pod in own if pod.node is not None]
-    later = to_come(wanted, own, group.generation)
-    minimum = gang_minimum(wanted, later, Counter(pod.task for pod in scheduled))
-    if len(scheduled) >= max(minimum, 1):
-        ended = not later and all(pod.finished for pod in own)
+    if _enough_scheduled(group, wanted, own):
+        ended = not to_come(wanted, own, group.generation) and all(pod.finished for pod in own)
         return PodGroupPhase.COMPLETED if ended else PodGroupPhase.RUNNING
     if group.phase is PodGroupPhase.INQUEUE:
         return group.phase
-    holding = any(pod.holds_room for pod in scheduled)
+    holding = any(pod.holds_room for pod in own)
     return PodGroupPhase.UNKNOWN if holding else PodGroupPhase.PENDING
+
+
+def _enough_scheduled(group: GroupView, wanted: Wanted, own: Collection[PodView]) -> bool:
+    scheduled = Counter(pod.task for pod in own if pod.node is not None)
+    if not scheduled:
+        return False
+    minimum = gang_minimum(wanted, to_come(wanted, own, group.generation), scheduled)
+    return scheduled.total() >= minimum
 
 
 def group_patch(

@@ -30,7 +30,7 @@ async def die(w, life) -> None:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(
-    ("number", "born_bound"), [*((n, True) for n in range(1, 16)), *((n, False) for n in range(7, 17))]
+    ("number", "born_bound"), [*((n, True) for n in range(1, 15)), *((n, False) for n in range(7, 17))]
 )
 async def test_killed_at_any_write_the_job_still_runs_once_and_whole(world, number, when, born_bound):
     settings = {"partial_grace_seconds": 3.0, "settle_seconds": 1.0, "born_bound": born_bound}
@@ -56,7 +56,7 @@ async def test_killed_at_any_write_the_job_still_runs_once_and_whole(world, numb
 
 async def test_a_gang_bound_in_part_whose_decision_is_lost_is_taken_back_and_decided_anew(world):
     async with world(started=False, partial_grace_seconds=5.0, settle_seconds=1.0) as w:
-        life = Life(9, "after")  # two queues (4 writes), job, podgroup, Inqueue, two of four pods
+        life = Life(8, "after")  # two queues (4 writes), job, podgroup, two of four pods
         await w.start(cluster=Mortal(w.cluster, life), log=Mortal(w.log, life))
         await w.admit(job())
         await w.decide()

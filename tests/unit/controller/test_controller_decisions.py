@@ -69,10 +69,14 @@ def pod(name="train-worker-0", node=None, **more) -> PodView:
 
 
 # ----------------------------------------------------------------------------------------- examine
-def test_a_new_gang_is_let_in_and_created_bound():
-    verdict = apply.examine(decision(), gang())
-    assert (verdict.refused, verdict.enqueue, verdict.hopeless) == ("", True, False)
-    assert [type(step) for step in verdict.steps] == [apply.CreateBound] * 4
+@pytest.mark.parametrize(
+    ("bindings", "born_bound", "enqueue"), [(True, True, False), (True, False, True), (False, True, True)]
+)
+def test_a_podgroup_leaves_pending_first_only_where_no_bound_pod_would_say_so(bindings, born_bound, enqueue):
+    decided = decision() if bindings else decision(bindings=(), minimum=0)
+    verdict = apply.examine(decided, gang(), born_bound=born_bound)
+    assert (verdict.refused, verdict.enqueue, verdict.hopeless) == ("", enqueue, False)
+    assert [type(step) for step in verdict.steps] == [apply.CreateBound] * (4 if bindings else 0)
 
 
 @pytest.mark.parametrize(
@@ -263,13 +267,13 @@ class TestCarriedOut:
             async def vanish(verb, resource, name):
                 if (verb, name) == ("create", "train-worker-2"):
                     raise Refused("the namespace is being terminated")
-                if (verb, resource, w.group_phase()) == ("patch", r.PODGROUPS, "Inqueue"):
-                    w.cluster.before = _nothing
+                if (verb, name) == ("create", "train-worker-0"):
                     w.cluster.remove(r.JOBS, "default", "train")
 
             w.cluster.before = vanish
             await w.decide()
-            assert (await w.results())[0].outcome is DecisionOutcome.REFUSED
+            assert (await w.results())[0].outcome is DecisionOutcome.ROLLED_BACK
+            w.cluster.before = _nothing
             w.cluster.stop_pods()
             await w.admit(job(), "sub-2")
             await w.decide((await w.ready(2))[-1].gang)

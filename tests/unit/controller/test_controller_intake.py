@@ -6,41 +6,16 @@ import asyncio
 
 import pytest
 
+from shared.api import names
 from shared.api import resources as r
 from shared.errors import NotFound, Refused
 from shared.events import topics
 from shared.events.contracts import GangReport, JobAction, Reason
+from shared.telemetry.spans import job_trace
 from tests.unit.controller.conftest import EPOCH, job
 from tests.unit.controller.worlds import task
 
 pytestmark = pytest.mark.looptime
-
-
-async def test_the_main_job_costs_eleven_writes_and_the_first_of_its_kind_two_dry_runs(world):
-    async with world() as w:
-        await asyncio.sleep(1)
-        before = len(w.cluster.log)
-        await w.admit(job())
-        await w.run_gang()
-        w.cluster.end_pods()
-        await w.until(lambda: w.phase() == "Completed")
-        await asyncio.sleep(5)
-        name = w.group()["metadata"]["name"]
-        assert w.cluster.log[before:] == [
-            "create jobs/train",
-            "dry-run pods/train-master-0-dry-run",
-            "dry-run pods/train-worker-0-dry-run",
-            f"create podgroups/{name}",
-            f"patch podgroups/{name}",  # Inqueue: from here on pods may exist
-            "create pods/train-master-0",  # bound: no write of its own for the binding
-            "create pods/train-worker-0",
-            "create pods/train-worker-1",
-            "create pods/train-worker-2",
-            "patch jobs/train",  # Pending and Running in one
-            f"patch podgroups/{name}",  # Running
-            "patch jobs/train",  # Completed
-            f"patch podgroups/{name}",  # Completed
-        ]
 
 
 async def test_counts_that_change_quickly_are_written_together(world):
@@ -149,9 +124,11 @@ async def test_a_job_by_kubectl_gets_a_trace_of_its_own_and_the_same_life(world)
     async with world() as w:
         w.cluster.put(r.JOBS, job())
         await w.run_gang()
-        annotations = w.job()["metadata"]["annotations"]
-        assert annotations["pumice.dev/traceparent"].startswith("00-")
-        assert len([line for line in w.cluster.log if line == "patch jobs/train"]) == 2  # trace, status
+        traces = {
+            one["metadata"]["annotations"][names.TRACEPARENT] for one in (*w.pods().values(), w.group())
+        }
+        assert traces == {job_trace(w.job()["metadata"]["uid"]).traceparent}
+        assert (await w.events(topics.JOB_LIFECYCLE))[0].traceparent in traces
 
 
 async def test_a_job_whose_queue_is_missing_waits_and_says_so_until_there_is_one(world):

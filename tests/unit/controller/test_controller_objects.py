@@ -71,9 +71,15 @@ def test_a_note_of_the_exact_time_counts_only_inside_the_second_of_creation(clai
 
 
 # --------------------------------------------------------------------------------------------- pods
+TRACE = {
+    "pumice.dev/traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    "pumice.dev/tracestate": "pumice=0",
+}
+
+
 def test_a_pod_carries_volcanos_names_labels_and_annotations():
     body = job()
-    body["metadata"]["annotations"] = {"volcano.sh/preemptable": "false", "pumice.dev/traceparent": "tp"}
+    body["metadata"]["annotations"] = {"volcano.sh/preemptable": "false", **TRACE}
     body["metadata"]["labels"] = {"volcano.sh/job-type": "tf", "team": "a"}
     body["spec"]["tasks"][1]["template"]["metadata"] = {"labels": {"app": "x"}, "annotations": {"k": "v"}}
     one = wanted(body)
@@ -102,7 +108,7 @@ def test_a_pod_carries_volcanos_names_labels_and_annotations():
     assert meta["annotations"] == {
         "k": "v",
         "volcano.sh/preemptable": "false",
-        "pumice.dev/traceparent": "tp",
+        "pumice.dev/traceparent": TRACE["pumice.dev/traceparent"],
         "scheduling.k8s.io/group-name": "train-u-1",
         "volcano.sh/job-name": "train",
         "volcano.sh/job-version": "2",
@@ -182,10 +188,15 @@ def test_with_room_beyond_the_tasks_minimums_further_pods_follow_in_priority_ord
 
 def test_kubectls_copy_of_the_manifest_is_not_inherited():
     body = job()
-    body["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "a": "b"}
+    body["metadata"]["annotations"] = {
+        "kubectl.kubernetes.io/last-applied-configuration": "{}",
+        "a": "b",
+        **TRACE,
+    }
     made = podgroups.make_podgroup(wanted(body), 3, Priorities(), NOW)
     assert made["metadata"]["annotations"] == {
         "a": "b",
+        **TRACE,
         "volcano.sh/job-version": "3",
         "pumice.dev/ready-since": "2026-03-01T12:00:00.250000Z",
         "pumice.dev/scale": "4:1/1,3/3:",
@@ -193,6 +204,25 @@ def test_kubectls_copy_of_the_manifest_is_not_inherited():
 
 
 FOUR = [pod(f"p{i}") for i in range(4)]
+ENDED = [pod(f"p{i}", phase="Succeeded") for i in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("before", "pods", "after"),
+    [
+        ("Pending", [], "Pending"),
+        ("Pending", [pod("p0", node=None, phase="Pending")], "Pending"),
+        ("Pending", FOUR[:1], "Inqueue"),
+        ("Pending", [pod("p0", generation=1)], "Pending"),
+        ("Pending", [pod("p0", deleting=True)], "Pending"),
+        ("Pending", ENDED, "Inqueue"),
+        ("Pending", ENDED[:3], "Pending"),
+        ("Unknown", [], "Unknown"),
+    ],
+)
+def test_pods_that_hold_room_or_are_enough_say_that_their_gang_was_let_in(before, pods, after):
+    one = wanted()
+    assert podgroups.let_in(group(one, phase=before), one, pods).phase == PodGroupPhase(after)
 
 
 @pytest.mark.parametrize(

@@ -253,6 +253,19 @@ def test_a_gang_that_was_refused_and_has_no_podgroup_is_forgotten() -> None:
     assert model.gangs == {}
 
 
+def test_a_gang_all_of_which_went_before_its_podgroup_said_that_it_was_let_in_is_decided_anew() -> None:
+    model = world()
+    (decision,) = decide(model, START).decisions
+    apply_result(model, result(decision.number, "applied"))
+    for number in range(4):
+        model.apply_pod(pod(number))
+    for number in range(4):
+        assert decide(model, START).decisions == []
+        model.remove_pod("ns", f"train-worker-{number}")
+    (again,) = decide(model, START).decisions
+    assert (again.enqueue, len(again.rows)) == (True, 4)
+
+
 def test_a_new_scheduler_counts_what_the_old_one_decided_but_not_what_is_seen() -> None:
     old = world()
     (decision,) = decide(old, START).decisions
