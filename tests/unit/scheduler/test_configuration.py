@@ -13,9 +13,11 @@ from services.scheduler.core.configuration import configure
 from services.scheduler.core.configuration.found import Code
 from services.scheduler.core.configuration.reader import ACTIONS, PLUGINS
 from services.scheduler.core.configuration.terms import SWITCHES, Action, Plugin, Stand
-from services.scheduler.core.policy import Policy
+from services.scheduler.core.policy import Policy, Sharing
 from tests.unit.scheduler.volcano_files import BUILT_IN, HELM
 
+BOTH = ("priority", "share")
+BY_SHARE = ("priority", "share")
 PLAIN = 'actions: "enqueue, allocate, backfill"\ntiers:\n'
 
 
@@ -49,6 +51,32 @@ def test_a_plugin_that_is_not_named_is_off_and_so_is_one_whose_switch_is_off() -
     for text in (tiers({"name": "gang"}), tiers(*off)):
         scores = configure(text, Policy()).policy.scores
         assert (scores.binpack_weight, scores.node_affinity_weight, scores.taint_weight) == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("plugins", "sharing"),
+    [
+        ([], Sharing("mixed", False, (), ("broken",))),
+        (
+            ["priority", "gang", "drf", "proportion"],
+            Sharing("proportion", False, BOTH, ("broken", *BY_SHARE)),
+        ),
+        (["drf", "capacity", "priority"], Sharing("capacity", False, BOTH, ("broken", "share", "priority"))),
+        ([{"name": "capacity", "enableHierarchy": True}], Sharing("capacity", True, BOTH, ("broken",))),
+        ([{"name": "drf", "enableHierarchy": True}], Sharing("drf", True, BOTH, ("broken", "share"))),
+        ([{"name": "proportion", "enableQueueOrder": False}], Sharing("proportion", False, (), ("broken",))),
+        ([{"name": "priority", "enableJobOrder": False}], Sharing("mixed", False, (), ("broken",))),
+        (
+            [{"name": "sla", "arguments": {"sla-waiting-time": "1h30m"}}],
+            Sharing("mixed", False, (), ("broken", "deadline"), timedelta(minutes=90)),
+        ),
+    ],
+)
+def test_who_comes_first_follows_from_the_plugins_that_are_named(plugins, sharing) -> None:
+    named = [{"name": one} if isinstance(one, str) else one for one in plugins]
+    found = configure(tiers(*named), Policy())
+    assert found.problems == ()
+    assert found.policy.sharing == sharing
 
 
 def test_what_a_file_cannot_say_stays_as_the_settings_have_it() -> None:

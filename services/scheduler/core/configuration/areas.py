@@ -7,15 +7,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from services.scheduler.core.configuration.found import Configuration, Named
-from services.scheduler.core.policy import Policy, Scores
+from services.scheduler.core.policy import Policy, Scores, Sharing
+
+GangOrder = Literal["priority", "deadline", "share"]
 
 
 def to_policy(found: Configuration, base: Policy) -> Policy:
     """Return the policy that a configuration says."""
-    return replace(base, scores=_scores(found, base.scores))
+    return replace(base, scores=_scores(found, base.scores), sharing=_sharing(found))
+
+
+def _sharing(found: Configuration) -> Sharing:
+    """Queues are compared by the plugin that divides among them; without one they are not."""
+    drf = found.plugin("drf", "enableHierarchy")
+    capacity, proportion = found.plugin("capacity"), found.plugin("proportion")
+    divider = drf or capacity or proportion
+    return Sharing(
+        mode="drf" if drf else "capacity" if capacity else "proportion" if proportion else "mixed",
+        hierarchy=divider is not None and divider.on("enableHierarchy"),
+        queue_order=("priority", "share") if divider is not None and divider.on("enableQueueOrder") else (),
+        gang_order=("broken", *_gang_order(found)),
+        waiting_limit=_arguments(found.plugin("sla")).get("sla-waiting-time"),
+    )
+
+
+def _gang_order(found: Configuration) -> tuple[GangOrder, ...]:
+    """Gangs are compared by the plugins in the order of the file."""
+    by: dict[str, GangOrder] = {"priority": "priority", "sla": "deadline", "drf": "share"}
+    return tuple(by[name] for name, one in found.plugins.items() if name in by and one.on("enableJobOrder"))
 
 
 def _scores(found: Configuration, base: Scores) -> Scores:

@@ -17,14 +17,17 @@ from services.scheduler.core.configuration.values import (
 _ALWAYS: Final = Vote(Stand.ALWAYS)
 _NO_ENTRY: Final = Vote(Stand.NEEDLESS, "a gang is let in by the decision that places it")
 _LATER: Final = "not done yet"
+_DESERVED: Final = Vote(
+    Stand.NEEDLESS, "room that nobody asks for is nobody's: what a queue deserves says who comes first"
+)
+_NO_BOUND: Final = {"enabledOverused": _DESERVED, "enabledAllocatable": _DESERVED}
 
 PLUGINS: Final = (
     Plugin(
         "priority",
-        "gangs of higher priority come first, and may take the room of strictly lower ones",
-        Stand.ALWAYS,
+        "in a queue, gangs of higher priority come first",
         votes={
-            "enableJobOrder": _ALWAYS,
+            "enableJobOrder": Vote(),
             "enableTaskOrder": _ALWAYS,
             "enabledSubJobOrder": _ALWAYS,
             "enablePreemptable": _ALWAYS,
@@ -33,7 +36,7 @@ PLUGINS: Final = (
     ),
     Plugin(
         "gang",
-        "the minimum of a gang, or none of it",
+        "the minimum of a gang, or none of it; gangs that lost members come first",
         Stand.ALWAYS,
         votes={
             "enableJobOrder": _ALWAYS,
@@ -63,23 +66,31 @@ PLUGINS: Final = (
     ),
     Plugin(
         "drf",
-        "in a queue, gangs whose job has the smaller dominant share come first",
-        Stand.LACKING,
-        "in a queue the order is priority and age yet",
+        "in a queue, gangs that hold less of the cluster come first; with enableHierarchy, queues too",
+        votes={"enableJobOrder": Vote(), "enableHierarchy": Vote(), "enableQueueOrder": Vote()},
     ),
-    Plugin("proportion", "queues share by weight", votes={"enableJobEnqueued": _NO_ENTRY}),
+    Plugin(
+        "proportion",
+        "queues share by weight, none getting more than it asks for; parents do not count",
+        votes={"enableQueueOrder": Vote(), "enableJobEnqueued": _NO_ENTRY, **_NO_BOUND},
+    ),
     Plugin(
         "capacity",
-        "queues have what they deserve, and up to their capability",
-        Stand.REFUSED,
-        _LATER,
-        votes={"enableJobEnqueued": _NO_ENTRY},
+        "queues share by what they deserve, up to their capability; with enableHierarchy, at every level",
+        votes={
+            "enableQueueOrder": Vote(),
+            "enableHierarchy": Vote(),
+            "enableJobEnqueued": _NO_ENTRY,
+            **_NO_BOUND,
+        },
         arguments=(
             Argument(
                 "ancestorReclaimLevel",
                 whole(0),
                 0,
                 "how many levels up a queue counts as its parents' child when it takes back",
+                Stand.NEEDLESS,
+                why="every level is looked at",
             ),
             flag(
                 "capacity.DynamicResourceAllocationEnable",
@@ -101,10 +112,17 @@ PLUGINS: Final = (
     ),
     Plugin(
         "sla",
-        "a gang that waits for longer than it should comes first",
-        Stand.REFUSED,
-        _LATER,
-        arguments=(Argument("sla-waiting-time", DURATION, None, "for how long a gang waits at most"),),
+        "in a queue, gangs that should have started the soonest come first",
+        votes={
+            "enableJobOrder": Vote(),
+            "enableJobEnqueued": _NO_ENTRY,
+            "enableJobPipelined": Vote(Stand.NEEDLESS, "nobody is kept from being placed"),
+        },
+        arguments=(
+            Argument(
+                "sla-waiting-time", DURATION, None, "for how long gangs wait at most that do not say it"
+            ),
+        ),
     ),
     Plugin(
         "resourcequota",
