@@ -12,19 +12,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from services.controller.core.facts import hypernode_state, node_state, pod_state, podgroup_state, queue_state
 from services.controller.core.members import MemberPod
 from services.controller.core.model import Priorities
 from services.controller.core.plaingangs import plain_gang, read_plain_group
 from services.controller.core.podview import read_pod
 from services.controller.core.shapes import shape_of
+from services.scheduler.core.configuration import Code, configure
+from services.scheduler.core.configuration.reader import PLUGINS
 from services.scheduler.core.cycle import decide
 from services.scheduler.core.model import Model
+from services.scheduler.core.policy import Policy
 from shared.api.pods import PodSpec
 from shared.events import contracts as c
 from tests.scenarios.world import START
 
 JSON = dict[str, Any]
+_TOLD = (Code.ALWAYS, Code.REFUSED, Code.UNKNOWN, Code.CONFLICT)
+"""Problems that these files may have: they switch off what we always do, and name what we have not."""
 CASES = Path(__file__).parent / "data" / "volcano"
 GROUP = "scheduling.k8s.io/group-name"
 
@@ -34,6 +41,7 @@ class Case:
     """One case."""
 
     id: str
+    policy: Policy
     actions: tuple[str, ...]
     objects: list[JSON]
     expect: JSON
@@ -57,7 +65,13 @@ def load() -> list[Case]:
 
 def _case(raw: JSON) -> Case:
     actions = tuple(name.strip() for name in raw["policy"]["actions"].split(","))
-    return Case(raw["id"], actions, [_completed(one) for one in _renamed(raw["objects"])], raw["expect"])
+    return Case(
+        raw["id"],
+        _policy(raw["policy"]),
+        actions,
+        [_completed(one) for one in _renamed(raw["objects"])],
+        raw["expect"],
+    )
 
 
 def _renamed(objects: list[JSON]) -> list[JSON]:
@@ -71,6 +85,20 @@ def _renamed(objects: list[JSON]) -> list[JSON]:
     return objects
 
 
+def _policy(raw: JSON) -> Policy:
+    """Read a case's configuration. In these files a switch that is not named is off, unlike in others."""
+    tiers = [{"plugins": [_switched(one) for one in tier["plugins"]]} for tier in raw["tiers"]]
+    found = configure(yaml.safe_dump({**raw, "tiers": tiers}), Policy())
+    wrong = [one for one in found.problems if one.code not in _TOLD]
+    assert not wrong, wrong
+    return found.policy
+
+
+def _switched(plugin: JSON) -> JSON:
+    known = PLUGINS.get(plugin["name"])
+    return {**dict.fromkeys(known.votes if known else (), False), **plugin}
+
+
 def _completed(raw: JSON) -> JSON:
     """Add what an API server or a kubelet would: the cases leave it out."""
     meta = {"creationTimestamp": START.isoformat(), "uid": raw["metadata"]["name"], **raw["metadata"]}
@@ -82,7 +110,7 @@ def _completed(raw: JSON) -> JSON:
 
 def run(case: Case) -> Outcome:
     """Tell a new model of everything, and let it decide."""
-    model, outcome = Model(), Outcome()
+    model, outcome = Model(policy=case.policy), Outcome()
     _tell(model, case, outcome)
     unfinished = True
     while unfinished:
