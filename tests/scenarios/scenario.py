@@ -270,13 +270,29 @@ def queue(
     gpu: int | None = None,
     cpu: int | None = None,
     pods: int | None = None,
+    deserved: dict[str, int] | None = None,
+    guarantee: dict[str, int] | None = None,
+    reclaimable: bool = True,
 ) -> c.QueueState:
-    """A queue; gpu, cpu (cores) and pods are its capability."""
-    limits = {GPU: gpu, "cpu": None if cpu is None else cpu * 1000, "pods": pods}
-    capability = {key: limit for key, limit in limits.items() if limit is not None}
+    """A queue; gpu, cpu (cores) and pods are its capability. The others are of gpu and cpu (cores) also."""
+    limits = {"gpu": gpu, "cpu": cpu, "pods": pods}
     return c.QueueState(
-        name=name, weight=weight, priority=priority, state=state, parent=parent, capability=capability or None
+        name=name,
+        weight=weight,
+        priority=priority,
+        state=state,
+        parent=parent,
+        reclaimable=reclaimable,
+        capability=_amounts({key: limit for key, limit in limits.items() if limit is not None}),
+        deserved=_amounts(deserved),
+        guarantee=_amounts(guarantee),
     )
+
+
+def _amounts(amounts: dict[str, int] | None) -> dict[str, int] | None:
+    factors = {"gpu": (GPU, 1), "cpu": ("cpu", 1000)}
+    base = {key: factors.get(key, (key, 1)) for key in amounts or {}}
+    return {base[key][0]: amount * base[key][1] for key, amount in (amounts or {}).items()} or None
 
 
 def other(name: str, node: str, **wants: Any) -> c.PodState:

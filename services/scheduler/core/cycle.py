@@ -16,7 +16,17 @@ from services.scheduler.core import near
 from services.scheduler.core.decisions import Decision, Flight, Outcome
 from services.scheduler.core.gangs import NOTHING, Gang, Member, OrderKey, Pick, by_shape
 from services.scheduler.core.index import Taken
-from services.scheduler.core.lanes import Behind, Lane, NoDomain, NoQuota, NoRoom, NotOpen, Scarce, Stop
+from services.scheduler.core.lanes import (
+    Behind,
+    Lane,
+    NoDomain,
+    NoEntry,
+    NoQuota,
+    NoRoom,
+    NotOpen,
+    Scarce,
+    Stop,
+)
 from services.scheduler.core.layout import Layout, by_group, in_steps, is_laid_out, layout_of
 from services.scheduler.core.model import Model
 from services.scheduler.core.near import Placed
@@ -124,7 +134,7 @@ class _Cycle:
             fits = model.index(shape).total
             if fits < count:
                 return [], NoRoom(shape, count, fits)
-        entry = model.promises.obstacle(lane) if lane.starts else None
+        entry = model.promises.obstacle(lane)
         with self._plan.attempt() as trial:
             placed, stop = self._place_shapes(trial, lane)
             if stop is None and entry is None:
@@ -173,6 +183,7 @@ class _Cycle:
 
     def _extend(self, lane: Lane, gang: Gang, key: OrderKey) -> None:
         stops = self._place_more(gang, key, gang.needs.more)
+        stops.sort(key=lambda stop: not isinstance(stop, NoEntry))
         if gang.lane is lane:
             self.model.waiting.stop(lane, *stops)
 
@@ -197,22 +208,29 @@ class _Cycle:
             if holder is not None:
                 stops.append(Behind(holder))
                 continue
-            allowed, bound = model.queues.room(queue, shape.amounts, wanted)
-            index = model.index(shape)
-            count = min(allowed, index.total)
-            if count < wanted:
-                if bound is None or index.total == count:
-                    stops.append(NoRoom(shape, 1, 0))
-                else:
-                    stops.append(NoQuota(bound[0], bound[1], dict(shape.amounts)[bound[1]]))
+            count, stop = self._allowed(queue, shape, wanted)
+            if stop is not None:
+                stops.append(stop)
             if count:
-                taken.append((shape, index.take(count)))
+                taken.append((shape, model.index(shape).take(count)))
                 chosen += _first(group, count)
                 self._charge_queue(queue, shape, count)
                 left -= count
         if chosen:
             self._book(gang, chosen, taken, charged=True, more=False)
         return stops
+
+    def _allowed(self, queue: Queue, shape: Shape, wanted: int) -> tuple[int, Stop | None]:
+        """Return how many of ``wanted`` pods have room and quota, and what stops the others."""
+        model = self.model
+        quota, bound = model.queues.room(queue, shape.amounts, wanted)
+        fits = model.index(shape).total
+        count, kept = model.promises.room(queue, shape, min(quota, fits))
+        if count == wanted or kept is not None:
+            return count, kept
+        if bound is None or fits == count:
+            return count, NoRoom(shape, 1, 0)
+        return count, NoQuota(bound[0], bound[1], dict(shape.amounts)[bound[1]])
 
     def _place_more_near(self, gang: Gang, key: OrderKey, picks: list[Pick]) -> list[Stop]:
         """Place what may be placed of a gang with a layout: each group as a whole, then one by one."""
@@ -238,9 +256,11 @@ class _Cycle:
         holder = model.waiting.holder_of(queue, counts, key, model.policy, self.now)
         if holder is not None:
             return Behind(holder)
-        over = model.queues.over(queue, amounts_of(counts))
-        if over is not None:
-            return NoQuota(over[0], over[1], amounts_of(counts)[over[1]])
+        total = amounts_of(counts)
+        over = model.queues.over(queue, total)
+        stop = NoQuota(*over, total[over[1]]) if over else model.promises.kept(queue, total)
+        if stop is not None:
+            return stop
         places = model.places_of(gang)
         if draft is not None:
             places |= {name: model.nodes.names[slot] for name, (slot, _) in draft.flight.pods.items()}

@@ -10,14 +10,15 @@ reservation: members that are added to gangs which run take what room there is.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from services.scheduler.core.gangs import Gang, Member
 from services.scheduler.core.lanes import Lane, NoEntry
 from services.scheduler.core.nodes import Nodes
-from services.scheduler.core.queues import Queue, Queues
+from services.scheduler.core.queues import Queue, Queues, most_of, times
+from services.scheduler.core.shapes import Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +59,32 @@ class Promises:
             self._add(promise, -1)
 
     def obstacle(self, lane: Lane) -> NoEntry | None:
+        """Return what a gang that has room would pass: what is promised, or kept for guarantees.
+
+        Of a lane of surplus: what one more pod of a shape would.
+        """
+        if lane.surplus:
+            stops = (self.kept(lane.queue, dict(shape.amounts)) for shape, _ in lane.shapes)
+            return next((stop for stop in stops if stop), None)
+        entry = self._entry(lane) if lane.starts and (lane.floor or self._of) else None
+        return entry or self.kept(lane.queue, lane.total)
+
+    def kept(self, queue: Queue, total: Mapping[int, int]) -> NoEntry | None:
+        """Return what of ``total`` other queues' guarantees need of what the nodes have free."""
+        columns = self._queues.kept_columns(total)
+        column = self._queues.keeps(queue, total, self.free(columns)) if columns else None
+        return None if column is None else NoEntry(None, column, total[column], kept=True)
+
+    def room(self, queue: Queue, shape: Shape, count: int) -> tuple[int, NoEntry | None]:
+        """Return how many of ``count`` pods leave what is kept for guarantees, and what stops more."""
+        fits = most_of(count, lambda some: self.kept(queue, times(shape.amounts, some)) is None)
+        stop = None if fits == count else self.kept(queue, times(shape.amounts, fits + 1))
+        if stop is not None:
+            stop = replace(stop, asked=dict(shape.amounts)[stop.column])
+        return fits, stop
+
+    def _entry(self, lane: Lane) -> NoEntry | None:
         """Return what a beginning gang would pass: a level's capability, or what the nodes have free."""
-        if not (lane.floor or self._of):
-            return None
         asked = dict(lane.total)
         for column, amount in lane.floor:
             asked[column] = max(amount, asked.get(column, 0))

@@ -65,11 +65,13 @@ class NoEntry:
     """It could be placed, but all that it will need (``asked``) is not free beside what is promised.
 
     ``level`` is the queue whose capability it would pass in ``column``; None: what the nodes have free.
+    ``kept``: it is what guarantees of other queues need.
     """
 
     level: Queue | None
     column: int
     asked: int
+    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)

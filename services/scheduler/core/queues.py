@@ -8,7 +8,7 @@ its capability: so nobody takes what would make a guarantee unattainable. Which 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING
@@ -236,17 +236,8 @@ class Queues:
 
     def room(self, queue: Queue, amounts: Amounts, count: int) -> tuple[int, tuple[Queue, int] | None]:
         """Return how many of ``count`` such pods may be held, and what bounds them."""
-        bound = self.over(queue, _times(amounts, count))
-        if bound is None:
-            return count, None
-        fits, most = 0, count
-        while most - fits > 1:
-            middle = (fits + most) // 2
-            if self.over(queue, _times(amounts, middle)) is None:
-                fits = middle
-            else:
-                most = middle
-        return fits, self.over(queue, _times(amounts, most))
+        fits = most_of(count, lambda some: self.over(queue, times(amounts, some)) is None)
+        return fits, None if fits == count else self.over(queue, times(amounts, fits + 1))
 
     def keeps(self, queue: Queue, total: Mapping[int, int], free: Mapping[int, int]) -> int | None:
         """Return the column in which ``total`` would take what guarantees need of ``free``, if any."""
@@ -331,7 +322,19 @@ def _floors(queue: Queue, column: int, asked: int) -> Iterator[tuple[Queue, int]
         change = floor - level.floor.get(column, 0)
 
 
-def _times(amounts: Amounts, count: int) -> dict[int, int]:
+def most_of(count: int, allowed: Callable[[int], bool]) -> int:
+    """Return the largest number up to ``count`` that is allowed, where all below one that is are."""
+    if allowed(count):
+        return count
+    fits, refused = 0, count
+    while refused - fits > 1:
+        middle = (fits + refused) // 2
+        fits, refused = (middle, refused) if allowed(middle) else (fits, middle)
+    return fits
+
+
+def times(amounts: Amounts, count: int) -> dict[int, int]:
+    """Return the amounts of so many pods, by column."""
     return {column: amount * count for column, amount in amounts}
 
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
-from services.scheduler.core import room
+from services.scheduler.core import quota, room
 from services.scheduler.core.gangs import Gang, Key
 from services.scheduler.core.lanes import Behind, Lane, NoDomain, NoEntry, NoQuota, NoRoom, NotOpen
 from services.scheduler.core.model import Model
-from services.scheduler.core.queues import Queue
 from shared.events.contracts import GangReport, Reason
 
 _NEAR = 20
@@ -135,11 +134,11 @@ def explain(model: Model, lane: Lane) -> Reasons:  # noqa: PLR0911 - one for eac
         case None:
             return (Reason(code="deciding", message="its turn comes in the next cycle"),)
         case NotOpen():
-            return (_not_open(lane.queue),)
-        case NoQuota(level=level, column=column, asked=asked):
-            return (_quota(model, level, column, asked),)
-        case NoEntry(level=level, column=column, asked=asked):
-            return (_entry(model, level, column, asked),)
+            return (quota.not_open(lane.queue),)
+        case NoQuota() as stop:
+            return quota.over(model, lane.queue, stop)
+        case NoEntry() as stop:
+            return quota.entry(model, lane.queue, stop)
         case NoRoom(together=together):
             return _no_room(model, lane, together=together)
         case NoDomain() as stop:
@@ -176,75 +175,6 @@ def _outside(gang: Gang) -> Reason:
             numbers={"failures": gang.failures},
             next_step="it is soon decided again; the job's events say more",
         )
-    )
-
-
-def _not_open(queue: Queue) -> Reason:
-    if not queue.known:
-        return Reason(
-            code="queue-missing",
-            message=f"queue {queue.name} does not exist",
-            next_step=f"create the queue {queue.name}, or submit to another",
-        )
-    closed = queue.closed
-    if closed is not None and closed.broken is not None:
-        return Reason(
-            code="queue-tree",
-            message=closed.broken.message,
-            next_step=f"give queue {closed.name} a parent that exists, or none",
-        )
-    if closed is None:
-        return Reason(
-            code="queue-not-leaf",
-            message=f"queue {queue.name} is there for queues below it and takes no gangs itself",
-            next_step="submit to a queue that has none below it",
-        )
-    return Reason(
-        code="queue-not-open",
-        message=f"queue {closed.name} is {closed.state or 'not open'} and takes no new gangs",
-        next_step=f"open the queue {closed.name}",
-    )
-
-
-def _quota(model: Model, level: Queue, column: int, asked: int) -> Reason:
-    limit = dict(level.capability or ()).get(column, 0)
-    used = level.held.get(column, 0)
-    name = model.resources.names[column]
-    say = model.resources.describe
-    over = used + asked - limit
-    never = asked > limit
-    return Reason(
-        code="queue-capability",
-        message=f"queue {level.name} would be {say(column, over)} over its capability: "
-        f"{say(column, used)} of {say(column, limit)} used, this needs {say(column, asked)}"
-        + (", more than the queue may ever hold" if never else ""),
-        numbers={"resource": name, "used": used, "capability": limit, "needed": asked, "over": over},
-        next_step="ask for less, or raise the queue's capability"
-        if never
-        else "wait for the queue's other jobs",
-    )
-
-
-def _entry(model: Model, level: Queue | None, column: int, asked: int) -> Reason:
-    name, say = model.resources.names[column], model.resources.describe
-    promised = model.promises.at(level, column)
-    if level is None:
-        free, most = model.promises.free([column])[column], model.nodes.totals().get(column, 0)
-        where, short = "the nodes have", "more than all nodes have"
-    else:
-        most = dict(level.capability or ()).get(column, 0)
-        free = max(0, most - level.held.get(column, 0))
-        where, short = f"queue {level.name} has", "more than the queue may ever hold"
-    never = asked > most
-    return Reason(
-        code="min-resources",
-        message=f"it will need {say(column, asked)} in all, and {where} {say(column, free)} free"
-        + (f", {say(column, promised)} of that promised to gangs that run" if promised else "")
-        + (f"; {short}" if never else ""),
-        numbers={"resource": name, "free": free, "promised": promised, "needed": asked},
-        next_step="lower the PodGroup's minResources"
-        if never
-        else "wait for running jobs to end, or lower the PodGroup's minResources",
     )
 
 

@@ -53,6 +53,15 @@ SHAPES = st.sampled_from(
 
 FLOORS = st.sampled_from([None, None, None, {"nvidia.com/gpu": 4}, {"cpu": 9000, "nvidia.com/gpu": 2}])
 
+OWED = st.sampled_from(
+    [
+        {},
+        {"guarantee": {"gpu": 2}},
+        {"guarantee": {"gpu": 1, "cpu": 2}, "deserved": {"gpu": 2}},
+        {"deserved": {"gpu": 3, "cpu": 4}},
+    ]
+)
+
 
 def summary(decisions: list[Decision]) -> list[tuple[object, ...]]:
     """What a decision says, without its number."""
@@ -169,10 +178,13 @@ class Cluster(RuleBasedStateMachine):
         weight=st.integers(1, 3),
         priority=st.sampled_from([0, 0, 5]),
         parent=st.sampled_from(["", ABOVE, ABOVE, "default"]),
+        owed=OWED,
     )
-    def queue(self, name, gpu, state, weight, priority, parent) -> None:
+    def queue(self, name, gpu, state, weight, priority, parent, owed) -> None:
         parent = "" if name in (parent, ABOVE) else parent
-        self.world.queue(queue(name, gpu=gpu, state=state, weight=weight, priority=priority, parent=parent))
+        self.world.queue(
+            queue(name, gpu=gpu, state=state, weight=weight, priority=priority, parent=parent, **owed)
+        )
 
     # ------------------------------------------------------------------ gangs and pods
 
@@ -320,6 +332,8 @@ class Cluster(RuleBasedStateMachine):
     def a_gang_that_nothing_stops_is_placed(self) -> None:
         for key in [key for key, gang in self.world.books.gangs.items() if gang.min_resources]:
             self.world.remove_gang(key)  # what it is promised would stop others
+        for state in list(self.world.books.queues.values()):
+            self.world.queue(state.model_copy(update={"guarantee": None}))  # so would what is kept
         self.world.queue(queue("last", priority=9))
         self.world.node(node("last", gpu=1))
         self.world.submit(job("last", gang=1, gpu=1, queue="last", on=["last"]))
@@ -366,7 +380,7 @@ STEPS = {"submit": 10, "carry": 12, "dies": 6, "delete": 3, "restart": 2, "node"
 STEPS |= {"same": 6, "time": 2, "leaving": 2, "policy": 2}
 
 
-def step(cluster: Cluster, dice: random.Random, floors: float) -> None:  # noqa: C901, PLR0912 - a table
+def step(cluster: Cluster, dice: random.Random, floors: float, owed: float) -> None:  # noqa: C901, PLR0912 - a table
     """One step of a busy history."""
     what = dice.choices([*STEPS], [*STEPS.values()])[0]
     books = cluster.world.books
@@ -406,8 +420,15 @@ def step(cluster: Cluster, dice: random.Random, floors: float) -> None:  # noqa:
     elif what == "queue":
         state = dice.choice(["Open", "Open", "Open", "Closed"])
         gpu, parent = dice.choice([None, 3, 6]), dice.choice(["", ABOVE, ABOVE, "default"])
+        guarantee = {"guarantee": {"gpu": dice.randint(1, 3)}} if dice.random() < owed else {}
         cluster.queue(
-            dice.choice([*QUEUES, ABOVE]), gpu, state, dice.randint(1, 3), dice.choice([0, 0, 5]), parent
+            dice.choice([*QUEUES, ABOVE]),
+            gpu,
+            state,
+            dice.randint(1, 3),
+            dice.choice([0, 0, 5]),
+            parent,
+            guarantee,
         )
     elif what == "time":
         cluster.time_passes(dice.choice([1, 31]))
@@ -426,7 +447,7 @@ def test_the_promises_hold_through_a_busy_history(seed) -> None:
     cluster = Cluster(replace(POLICY, hold=timedelta(seconds=30 if seed % 2 else 3600)))
     cluster.some_nodes(dice.randint(2, 5), 4)
     for _ in range(80):
-        step(cluster, dice, floors=0.4 if seed % 4 > 1 else 0.0)
+        step(cluster, dice, floors=0.4 if seed % 4 > 1 else 0.0, owed=0.5 if seed % 8 > 3 else 0.0)
         cluster.room_is_never_lost_or_invented()
     cluster.teardown()
     cluster.a_gang_that_nothing_stops_is_placed()
