@@ -3,10 +3,10 @@
 The baselines place by the same core as ours, so that what differs is who is next and who waits for whom:
 
 - ``fifo``: in order of arrival over all queues; who does not fit holds up everybody behind.
-- ``drf``: the queue with the least GPUs first, in it by arrival; a queue whose first job does not fit is passed over.
+- ``drf``: the queue with the least GPUs first, in it by arrival; if that job does not fit, the next queue.
 - ``ours``: the scheduler's default policy.
 
-Backfill in the shadow of reservations is not there yet; it will be a policy here as soon as the scheduler has it.
+Backfill in the shadow of reservations is not there yet; it is to be a policy here when the scheduler has it.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ POLICIES: Final[Mapping[str, Callable[[], Gate | None]]] = {
     "ours": lambda: None,
 }
 NOTE: Final = (
-    "Waits from arrival to start, completion from arrival to end, in hours. Utilisation and share error until the "
-    "last arrival. Share error: what queues lack of their fair shares (equal weights, no more than they ask for), "
-    "as a part of the cluster. Fragmentation: the part of the free GPUs that is on nodes used in part."
+    "Waits from arrival to start, completion from arrival to end, in hours. Utilisation and share error "
+    "until the last arrival. Share error: what queues lack of their fair shares (equal weights, no more than "
+    "they ask for), as a part of the cluster. Fragmentation: the part of the free GPUs that is on nodes used "
+    "in part."
 )
 
 

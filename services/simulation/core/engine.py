@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final
 
 from services.controller.core.facts import node_state, queue_state
+from services.controller.core.podview import owner_job
 from services.scheduler.core.configuration import configure
 from services.scheduler.core.cycle import decide
 from services.scheduler.core.events import event_of
@@ -218,7 +219,8 @@ class Simulation:
     def _look_everywhere(self) -> None:
         """Have all gangs looked at: what they depend on has changed."""
         self._pods.jobs.update(dict.fromkeys(self._store.all(r.JOBS)))
-        self._pods.groups.update(dict.fromkeys(self._store.all(r.PODGROUPS)))
+        groups = self._store.all(r.PODGROUPS).items()
+        self._pods.groups.update((key, None) for key, group in groups if owner_job(group) is None)
 
     def _job(self, _: Resource, raw: JSON) -> None:
         self._jobs.appear(raw)

@@ -59,11 +59,12 @@ class Jobs:
 
     def leave(self, key: Key) -> None:
         """Delete a job; its pods and PodGroup go along."""
-        raw = self._store.remove(r.JOBS, key)
+        raw = self._store.get(r.JOBS, key)
         if raw is None:
             return
         for pod in self._store.pods_of_job(key):
             self._pods.delete((key[0], pod["metadata"]["name"]), pod["metadata"]["uid"], ours=True)
+        self._store.remove(r.JOBS, key)
         self._drop_group((key[0], names.podgroup_name(key[1], raw["metadata"]["uid"])))
         self._pods.lost.pop(key, None)
 

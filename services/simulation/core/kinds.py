@@ -155,7 +155,7 @@ def _plain(model: type[KubeObject]) -> Judge:
 
 def _read(model: type[M], raw: JSON) -> tuple[M, list[Violation]]:
     read, found = salvage(model, raw)
-    rules = schema_rules(model, raw) if "spec" in model.model_fields else []
+    rules = schema_rules(model, read.dump()) if "spec" in model.model_fields else []
     return read, [*found, *metadata_rules(read.metadata), *rules]
 
 

@@ -1,0 +1,127 @@
+"""What is wrong with a scenario is said before anything runs: file, document, object, field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from services.simulation.core.scenario import ScenarioError
+from tests.unit.simulation.worlds import GPU, job, node, pod, queue, scenario
+
+
+def _problems(*objects: Any) -> list[str]:
+    with pytest.raises(ScenarioError) as caught:
+        scenario(*objects)
+    return caught.value.problems
+
+
+def _changed(obj: dict[str, Any], change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+    change(obj)
+    return obj
+
+
+@pytest.mark.parametrize(
+    ("broken", "line"),
+    [
+        (
+            node("a", at="soon"),
+            "document 1 (Node a): metadata.annotations[pumice.dev/at]: 'soon' is not a duration",
+        ),
+        (node("a", at="-5s"), "metadata.annotations[pumice.dev/at]: -5s is before the beginning"),
+        (node("a", at="5s", delete_at="5s"), "metadata.annotations[pumice.dev/delete-at]: 5s is not after"),
+        (node("a", run_for="5s"), "metadata.annotations[pumice.dev/run-for]: means nothing here"),
+        (
+            job("j", runfor="5s"),
+            'metadata.annotations[pumice.dev/runfor]: is not known; did you mean "pumice.dev/run-for"?',
+        ),
+        (
+            job("j", exit_code="300"),
+            '(Job default/j): metadata.annotations[pumice.dev/exit-code]: "300" is no exit code',
+        ),
+        (job("j", replicas=-1), "(Job default/j): spec.tasks[0].replicas"),
+        (job("j", spec={"queue": "nope"}), 'spec.queue: there is no queue "nope"'),
+        (
+            pod("p", spec={"containers": [{"name": "c", "resources": {"requests": {"cpu": "x"}}}]}),
+            "'x' is not a quantity",
+        ),
+        (queue("q", spec={"parent": "nope"}), "(Queue q): spec.parent"),
+        (queue("q", spec={"weight": "2"}), "(Queue q): spec.weight: must be an integer"),
+        (
+            {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}},
+            "(Node a): status.allocatable: a node needs",
+        ),
+        ({"apiVersion": "v1", "kind": "Node", "metadata": {}}, "document 1 (Node): metadata.name: required"),
+        ({"apiVersion": "v1", "kind": "Node", "metadata": "a"}, "document 1 (Node): metadata.name: required"),
+        (["a list"], "document 1: is no object"),
+    ],
+)
+def test_each_mistake_is_a_line_with_its_place(broken: Any, line: str) -> None:
+    found = _problems(broken)
+    assert all(one.startswith("test.yaml: document 1") for one in found)
+    assert any(line in one for one in found), found
+
+
+def test_every_mistake_of_every_document_is_told() -> None:
+    found = _problems(node("a", at="x"), job("j", replicas=-1, at="y"))
+    assert {one.split(" (")[0] for one in found} == {"test.yaml: document 1", "test.yaml: document 2"}
+    assert len(found) >= 3
+
+
+def test_a_job_is_judged_by_the_queues_that_are_there_when_it_appears() -> None:
+    assert scenario(queue("q", at="5s"), job("j", at="5s", spec={"queue": "q"}))
+    assert any(
+        "there is no queue" in one for one in _problems(queue("q", at="5s"), job("j", spec={"queue": "q"}))
+    )
+    gone = queue("q", delete_at="3s")
+    assert any("there is no queue" in one for one in _problems(gone, job("j", at="5s", spec={"queue": "q"})))
+
+
+def test_unknown_kinds_are_named_and_skipped() -> None:
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}}
+    batch = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "b"}}
+    notes = scenario(deployment, batch, node("a")).notes
+    assert notes == (
+        "test.yaml: document 1: Deployment of apps/v1 is no kind that is simulated; skipped",
+        "test.yaml: document 2: Job of batch/v1 is no kind that is simulated; skipped",
+    )
+
+
+def test_a_pod_that_waits_for_another_scheduler_is_named() -> None:
+    (note,) = scenario(pod("p", spec={"schedulerName": ""})).notes
+    assert "waits for default-scheduler, which is not simulated" in note
+
+
+def test_a_pod_cannot_change() -> None:
+    assert any("earlier document" in one for one in _problems(pod("p"), pod("p", at="5s")))
+
+
+def test_what_only_a_kubelet_needs_may_be_left_out() -> None:
+    bare = job("j")
+    del bare["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["image"]
+    resources = {"requests": {GPU: 1}}
+    bare["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["resources"] = resources
+    assert scenario(bare)
+
+
+def test_a_list_is_the_objects_in_it() -> None:
+    found = scenario({"apiVersion": "v1", "kind": "List", "items": [node("a"), node("b")]})
+    assert {entry.ref[2] for entry in found.entries} == {"root", "default", "a", "b"}
+
+
+def test_the_first_queues_are_there_unless_the_scenario_has_its_own() -> None:
+    own = scenario(queue("default", spec={"weight": 7}))
+    assert [entry.raw["spec"]["weight"] for entry in own.entries if entry.ref[2] == "default"] == [7]
+
+
+def test_a_wrong_policy_in_a_config_map_is_told_at_its_place() -> None:
+    config = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"namespace": "volcano-system", "name": "volcano-scheduler-configmap"},
+        "data": {"volcano-scheduler.conf": 'actions: "allocate, dance"\n'},
+    }
+    (found,) = _problems(config)
+    assert "data[volcano-scheduler.conf]" in found
+    assert "dance" in found
