@@ -1,0 +1,80 @@
+"""``pumice simulate`` at the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import Result
+from typer.testing import CliRunner
+
+from pumice.cli.app import app
+from tests.unit.simulation.worlds import job, node
+
+
+def _simulate(*words: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(app, ["simulate", *words], input=stdin)
+
+
+@pytest.fixture
+def manifests(tmp_path: Path) -> str:
+    path = tmp_path / "world.yaml"
+    path.write_text(yaml.safe_dump_all([node("a"), job("j", run_for="1m")]))
+    return str(path)
+
+
+def test_json_has_exactly_the_documented_fields(manifests: str) -> None:
+    result = _simulate(manifests, "-o", "json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert list(found) == ["bindings", "evicted", "gangs", "queues", "events"]
+    assert list(found["gangs"]["default/j"]) == ["phase", "reason", "queued_at", "started_at", "finished_at"]
+    assert set(found["queues"]["default"]) == {"allocated", "deserved", "share"}
+    assert all({"at", "event", "object"} <= set(event) for event in found["events"])
+
+
+def test_a_table_says_what_became_of_each_gang(manifests: str) -> None:
+    lines = _simulate(manifests).stdout.splitlines()
+    assert lines[0].split() == ["GANG", "QUEUE", "PHASE", "QUEUED", "STARTED", "FINISHED", "WAITED", "REASON"]
+    assert lines[1].split() == ["default/j", "default", "Completed", "0s", "0s", "60s", "0s", "-"]
+
+
+def test_manifests_come_from_several_files_and_from_standard_input(tmp_path: Path) -> None:
+    path = tmp_path / "node.json"
+    path.write_text(json.dumps(node("a")))
+    result = _simulate(str(path), "-", "-o", "json", stdin=yaml.safe_dump(job("j")))
+    assert json.loads(result.stdout)["bindings"] == {"default/j-w-0": "a"}
+
+
+def test_events_are_told_when_asked_for(manifests: str) -> None:
+    assert "Pod default/j-w-0" not in _simulate(manifests).stdout
+    assert "Pod default/j-w-0" in _simulate(manifests, "--events").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), "name a file"),
+        (("missing.yaml",), "missing.yaml: No such file"),
+        (("-", "--until", "x"), "--until 'x' is not a duration"),
+        (("-", "--policy", "missing.conf"), "missing.conf: No such file"),
+        (("-", "--trace", "x.csv"), "--trace excludes manifests"),
+        (("-", "--report", "x"), "--report is for a trace"),
+        (("-",), "standard input: document 1 (Node a): metadata.annotations[pumice.dev/at]"),
+    ],
+)
+def test_wrong_use_is_a_line_and_2(words: tuple[str, ...], says: str) -> None:
+    result = _simulate(*words, stdin=yaml.safe_dump(node("a", at="soon")))
+    assert result.exit_code == 2
+    assert says in result.stderr
+    assert all(line.startswith("pumice simulate: ") for line in result.stderr.splitlines())
+
+
+def test_a_policy_that_is_wrong_is_told_with_its_place(manifests: str, tmp_path: Path) -> None:
+    path = tmp_path / "policy.conf"
+    path.write_text('actions: "allocate, dance"\n')
+    result = _simulate(manifests, "--policy", str(path))
+    assert result.exit_code == 2
+    assert "dance" in result.stderr
