@@ -1,10 +1,11 @@
 """For one shape: how many of its pods fit on each node, their sum, and the best nodes in order.
 
 Order. Better score first, then the node's name: a total order that does not depend on when nodes
-arrived. Volcano's binpack raises a node's score with every pod put on it, so the node that got a
-pod stays the best until it is full: filling whole nodes in this order gives exactly what placing pod
-after pod gives (rounding keeps the order too, since every step of the formula is monotone). Only
-where binpack counts none of the shape's resources do scores stay equal, and then the name keeps the order.
+arrived. Pods are placed one after the other, each on the node that is the best then. Scores that rise
+(or stay) with every pod put on a node, as Volcano's binpack, need not be looked at after each pod: the node
+that got one stays the best until it is full, so filling whole nodes in this order gives exactly the same
+(rounding keeps the order too, since every step of the formulas is monotone). With any other scores the
+node is scored anew after each pod.
 
 Repair. The index is built by one pass over all nodes, and keeps the best ``_AHEAD`` of them, sorted:
 the *row*. A node changed since (its version is newer than the build) is stale in the row and, if it is
@@ -15,7 +16,7 @@ the next pass finds them. So a placement costs what it uses, and a change of a n
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final
 
 import numpy as np
@@ -23,6 +24,7 @@ import numpy as np
 from services.scheduler.core.columns import FloatArray, IntArray, SlotArray
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.policy import Scores
+from services.scheduler.core.scores import Score
 from services.scheduler.core.shapes import Shape
 from services.scheduler.core.work import Work
 
@@ -44,14 +46,7 @@ class ShapeIndex:
         """How many pods of this shape fit now, over all nodes."""
         self._nodes = nodes
         self._work = work
-        self._weights = scores
-        names = nodes.resources.names
-        weighed = [
-            (column, amount, scores.resource_weight(names[column])) for column, amount in shape.amounts
-        ]
-        self._weighed = [item for item in weighed if item[2] > 0]
-        self._weight_sum = sum(weight for _, _, weight in self._weighed) or 1.0
-        self._scale = 100.0 * scores.binpack_weight
+        self._score = Score(shape, nodes, scores)
         self._fit: IntArray = np.zeros(0, np.int64)
         self._row: list[int] = []
         self._row_scores: list[float] = []
@@ -70,11 +65,11 @@ class ShapeIndex:
         """Take in what changed since the last call."""
         nodes = self._nodes
         end = nodes.log.end
-        if self._seen == end:
+        if self._seen == end and self._epoch == self._score.refresh():
             return
         self.shape.rules.refresh()
         changed = nodes.log.since(self._seen) if self._seen >= 0 else None
-        if changed is None or self._epoch != self.shape.rules.epoch or self._fit.size != nodes.exists.size:
+        if changed is None or self._epoch != self._score.refresh() or self._fit.size != nodes.exists.size:
             self._build()
             return
         slots = list(dict.fromkeys(changed))
@@ -116,6 +111,8 @@ class ShapeIndex:
 
     def take(self, need: int) -> Taken:
         """Choose room for ``need`` pods (at most ``total``) and charge it. The index stays refreshed."""
+        if not self._score.rising:
+            return self._take_singly(need)
         slots: list[int] = []
         counts: list[int] = []
         while need > 0:
@@ -136,7 +133,9 @@ class ShapeIndex:
         fits = self._fit[room]
         if fits.sum() < need:
             return None
-        order = np.argsort(-self._scores(room), kind="stable")
+        if not self._score.rising:
+            return self._take_among_singly(room, fits, need)
+        order = np.argsort(-self._score.many(room), kind="stable")
         filled = np.cumsum(fits[order])
         last = int(np.searchsorted(filled, need))
         chosen, counts = room[order[: last + 1]].tolist(), fits[order[: last + 1]].tolist()
@@ -146,6 +145,38 @@ class ShapeIndex:
         return chosen, counts
 
     # ------------------------------------------------------------------ choosing
+
+    def _take_singly(self, need: int) -> Taken:
+        """Take one place after the other, the best at each time."""
+        taken: dict[int, int] = {}
+        while need > 0:
+            slots: list[int] = []
+            if self._walk(1, slots, []):
+                self._build()
+                continue
+            self._charge(slots, [1])
+            taken[slots[0]] = taken.get(slots[0], 0) + 1
+            need -= 1
+        return list(taken), list(taken.values())
+
+    def _take_among_singly(self, room: SlotArray, fits: IntArray, need: int) -> Taken:
+        """Take one place after the other among nodes given in order of their names."""
+        slots, left = room.tolist(), fits.tolist()
+        taken: dict[int, int] = {}
+        heap = [(-score, at) for at, score in enumerate(self._score.many(room).tolist())]
+        heapify(heap)
+        for _ in range(need):
+            at = heap[0][1]
+            slot = slots[at]
+            self._nodes.place(self.shape.amounts, [slot], [1])
+            taken[slot] = taken.get(slot, 0) + 1
+            left[at] -= 1
+            if left[at]:
+                heapreplace(heap, (-self._score.one(slot), at))
+            else:
+                heappop(heap)
+        self._work.nodes += need
+        return list(taken), list(taken.values())
 
     def _walk(self, need: int, slots: list[int], counts: list[int]) -> int:
         """Take from row and heap in order; return what is left to take when both are used up."""
@@ -192,7 +223,7 @@ class ShapeIndex:
         self._seen = nodes.log.end
         if left:
             self._fit[last] = left
-            self._push(last, self._score_of(last))
+            self._push(last, self._score.one(last))
 
     # ------------------------------------------------------------------ repairing
 
@@ -201,7 +232,7 @@ class ShapeIndex:
         self.total += fits - self._fit.item(slot)
         self._fit[slot] = fits
         if fits:
-            self._push(slot, self._score_of(slot))
+            self._push(slot, self._score.one(slot))
 
     def _repair_many(self, slots: list[int]) -> None:
         self._work.nodes += len(slots)
@@ -210,7 +241,7 @@ class ShapeIndex:
         self.total += int((fits - self._fit[where]).sum())
         self._fit[where] = fits
         room = where[fits > 0]
-        for slot, score in zip(room.tolist(), self._scores(room).tolist(), strict=True):
+        for slot, score in zip(room.tolist(), self._score.many(room).tolist(), strict=True):
             self._push(slot, score)
 
     def _push(self, slot: int, score: float) -> None:
@@ -223,6 +254,7 @@ class ShapeIndex:
         """Look at every node once."""
         nodes = self._nodes
         self.shape.rules.refresh()
+        self._epoch = self._score.refresh()
         self._work.passes += 1
         order = nodes.by_name()
         candidates = order[self.shape.rules.allowed[order]]
@@ -231,11 +263,10 @@ class ShapeIndex:
         self._fit[candidates] = fits
         self.total = int(fits.sum())
         room = candidates[fits > 0]
-        self._set_row(room, self._scores(room))
+        self._set_row(room, self._score.many(room))
         self._heap = []
         self._position = 0
         self._built = self._seen = nodes.log.end
-        self._epoch = self.shape.rules.epoch
 
     def _set_row(self, room: SlotArray, scores: FloatArray) -> None:
         """Sort the best nodes; ``room`` is in order of names, so a stable sort breaks ties by name."""
@@ -277,31 +308,3 @@ class ShapeIndex:
         np.maximum(fits, 0, out=fits)
         fits[nodes.over[slots] | ~self.shape.rules.allowed[slots]] = 0
         return fits
-
-    def _score_of(self, slot: int) -> float:
-        """The same operations in the same order as ``_scores``: equal to the last bit."""
-        allocatable, used = self._nodes.allocatable_rows, self._nodes.used_rows
-        packed = 0.0
-        for column, amount, weight in self._weighed:
-            packed += weight * ((used[column][slot] + amount) / allocatable[column][slot])
-        score = packed / self._weight_sum * self._scale
-        if self._plain:
-            return score
-        wish = np.asarray(self.shape.rules.preference(np.array([slot]), *self._wishes))
-        return score + float(wish.item())
-
-    def _scores(self, slots: SlotArray) -> FloatArray:
-        nodes = self._nodes
-        packed = np.zeros(slots.size)
-        for column, amount, weight in self._weighed:
-            packed += weight * ((nodes.used[column][slots] + amount) / nodes.allocatable[column][slots])
-        score = packed / self._weight_sum * self._scale
-        return score if self._plain else score + self.shape.rules.preference(slots, *self._wishes)
-
-    @property
-    def _plain(self) -> bool:
-        return self.shape.rules.indifferent
-
-    @property
-    def _wishes(self) -> tuple[float, float]:
-        return self._weights.node_affinity_weight, self._weights.taint_weight

@@ -5,15 +5,48 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import timedelta
 from hashlib import blake2b
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from services.scheduler.core.own import Own, OwnOrder
+    from services.scheduler.core.scores import TermFactory
+
+
+@dataclass(frozen=True, slots=True)
+class FitRule:
+    """How one resource (or, with a trailing ``*``, each whose name begins so) counts in a ``StrategyFit``."""
+
+    pattern: str
+    most: bool = False
+    """Nodes that would have most of it used are preferred (MostAllocated), not those with the least."""
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyFit:
+    """Volcano's ``resource-strategy-fit``: pack by some resources, spread by others (0..100 each)."""
+
+    weight: float = 10.0
+    rules: tuple[FitRule, ...] = (FitRule("cpu"), FitRule("memory"))
+
+    def rule(self, name: str) -> FitRule | None:
+        """Return the rule of a resource: its own, else that of the longest pattern it matches."""
+        found: FitRule | None = None
+        for rule in self.rules:
+            if rule.pattern == name:
+                return rule
+            begins = rule.pattern.endswith("*") and name.startswith(rule.pattern[:-1])
+            if begins and (found is None or len(rule.pattern) > len(found.pattern)):
+                found = rule
+        return found
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Weights of the scores by which the best of the nodes with room is chosen.
+    """Weights of the scores by which the best of the nodes with room is chosen; 0 leaves one out.
 
-    The scores are Volcano's: ``binpack`` (0..100 times its weight) and, from ``nodeorder``, preferred
-    node affinity and PreferNoSchedule taints with their default weights 2 and 3.
+    The formulas are Volcano's: ``binpack`` (0..100 times its weight), the scores of ``nodeorder`` (0..100
+    each; affinity and PreferNoSchedule taints with their default weights 2 and 3), ``resource-strategy-fit``.
     """
 
     binpack_weight: float = 1.0
@@ -24,6 +57,15 @@ class Scores:
     they should be packed first (Volcano leaves them out unless they are listed)."""
     node_affinity_weight: float = 2.0
     taint_weight: float = 3.0
+    least_requested_weight: float = 0.0
+    """Spreads by CPU and memory."""
+    most_requested_weight: float = 0.0
+    """Packs by CPU and memory."""
+    balanced_weight: float = 0.0
+    """Prefers nodes whose CPU, memory and GPUs would be used to the same degree."""
+    strategy_fit: StrategyFit | None = None
+    extra: tuple[TermFactory, ...] = ()
+    """Terms of plugins. A factory's ``repr`` tells it from others in the policy's digest."""
 
     def resource_weight(self, name: str) -> float:
         """Return the binpack weight of a resource."""
@@ -50,7 +92,7 @@ class Sharing:
     """Queues are below their parents. False: all are equals, and parents do not count."""
     queue_order: tuple[Literal["priority", "share"], ...] = ("priority", "share")
     """Of queues below the same one; from the top of the tree down."""
-    gang_order: tuple[Literal["priority", "broken", "deadline", "share"], ...] = (
+    gang_order: tuple[Literal["priority", "broken", "deadline", "share"] | OwnOrder, ...] = (
         "broken",
         "priority",
         "deadline",
@@ -68,6 +110,8 @@ class Policy:
 
     scores: Scores = field(default_factory=Scores)
     sharing: Sharing = field(default_factory=Sharing)
+    own: tuple[Own, ...] = ()
+    """Plugins that are not Volcano's."""
     hold: timedelta = timedelta(minutes=5)
     """For how long a gang that does not fit yet keeps later gangs, which need the same scarce thing,
     from taking it piece by piece. Bounded, so that a gang that can never start stops nobody."""

@@ -1,0 +1,262 @@
+"""Scores of nodes: a sum of terms, each a formula over nodes for the pods of one shape.
+
+A term has two forms that are equal to the last bit: ``many`` over an array of slots, ``one`` for a
+single slot. ``rising`` says that a pod on a node never lowers the node's score by this term, so that a
+node which got a pod stays the best until it is full: such terms place whole nodes at a time, any
+other pod after pod (see ``index``). ``epoch`` rises when scores changed of nodes that are not in the log.
+
+The formulas are Volcano's (``docs/policy/scores.md`` lists them with their arguments); a score is of the
+node as it would be with one more pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from services.scheduler.core.columns import FloatArray, IntArray, SlotArray
+from services.scheduler.core.nodes import Nodes
+from services.scheduler.core.resources import CPU, MEMORY
+from services.scheduler.core.shapes import Shape
+
+if TYPE_CHECKING:
+    from services.scheduler.core.policy import Scores
+
+_MOST: Final = 100
+_UNASKED: Final = ((CPU, 100), (MEMORY, 200 << 20))
+"""What kube-scheduler's ``nodeorder`` formulas take a pod to use that asks for nothing."""
+_BALANCED: Final = ("cpu", "memory", "nvidia.com/gpu")
+
+
+class Term:
+    """One formula for one shape. A term of a plugin needs ``many`` only."""
+
+    rising: bool = False
+
+    def refresh(self) -> int:
+        """Take in what changed outside of the nodes' log; return the term's epoch."""
+        return 0
+
+    def many(self, slots: SlotArray) -> FloatArray:
+        """Return the scores of nodes that have room for one more pod."""
+        raise NotImplementedError
+
+    def one(self, slot: int) -> float:
+        """Return ``many`` of one node."""
+        return float(self.many(np.array([slot], np.intp))[0])
+
+
+TermFactory = Callable[[Shape, Nodes], "Term | None"]
+"""Makes a plugin's term for a shape, or None where it has no say."""
+
+
+class Score:
+    """The sum of the terms that have a say on a shape."""
+
+    def __init__(self, shape: Shape, nodes: Nodes, scores: Scores) -> None:
+        made = (
+            *(make(shape, nodes, scores) for make in _TERMS),
+            *(make(shape, nodes) for make in scores.extra),
+        )
+        self._terms = [term for term in made if term is not None]
+        self.rising = all(term.rising for term in self._terms)
+
+    def refresh(self) -> int:
+        """Return a number that rises when scores changed of nodes that are not in the log."""
+        return sum([term.refresh() for term in self._terms])
+
+    def many(self, slots: SlotArray) -> FloatArray:
+        """Return the scores of nodes that have room for one more pod."""
+        total = np.zeros(slots.size)
+        for term in self._terms:
+            total += term.many(slots)
+        return total
+
+    def one(self, slot: int) -> float:
+        """Return ``many`` of one node."""
+        total = 0.0
+        for term in self._terms:
+            total += term.one(slot)
+        return total
+
+
+class _Use(Term):
+    """What part of each weighed resource would be used (or, if not ``most``, free): 0..100 times a weight."""
+
+    def __init__(self, nodes: Nodes, weighed: list[tuple[int, int, float, bool]], weight: float) -> None:
+        self._nodes = nodes
+        self._weighed = weighed
+        self._sum = sum(each for _, _, each, _ in weighed)
+        self._scale = 100.0 * weight
+        self.rising = all(most for *_, most in weighed)
+
+    def many(self, slots: SlotArray) -> FloatArray:
+        allocatable, used = self._nodes.allocatable, self._nodes.used
+        total = np.zeros(slots.size)
+        for column, amount, weight, most in self._weighed:
+            there = allocatable[column][slots]
+            taken = used[column][slots] + amount
+            total += weight * ((taken if most else there - taken) / there)
+        score: FloatArray = total / self._sum * self._scale
+        return score
+
+    def one(self, slot: int) -> float:
+        allocatable, used = self._nodes.allocatable_rows, self._nodes.used_rows
+        total = 0.0
+        for column, amount, weight, most in self._weighed:
+            there = allocatable[column][slot]
+            taken = used[column][slot] + amount
+            total += weight * ((taken if most else there - taken) / there)
+        return total / self._sum * self._scale
+
+
+def _binpack(shape: Shape, nodes: Nodes, scores: Scores) -> Term | None:
+    """Volcano's ``binpack``, over what the pod asks for."""
+    names = nodes.resources.names
+    weights = [
+        (column, amount, scores.resource_weight(names[column]), True) for column, amount in shape.amounts
+    ]
+    return _use(nodes, weights, scores.binpack_weight)
+
+
+def _strategy_fit(shape: Shape, nodes: Nodes, scores: Scores) -> Term | None:
+    """Volcano's ``resource-strategy-fit``: the longest pattern that a resource's name matches counts."""
+    fit = scores.strategy_fit
+    if fit is None:
+        return None
+    names = nodes.resources.names
+    found = [(column, amount, fit.rule(names[column])) for column, amount in shape.requested]
+    return _use(
+        nodes,
+        [(column, amount, rule.weight, rule.most) for column, amount, rule in found if rule],
+        fit.weight,
+    )
+
+
+def _use(nodes: Nodes, weighed: list[tuple[int, int, float, bool]], weight: float) -> Term | None:
+    counted = [item for item in weighed if item[2] > 0]
+    return _Use(nodes, counted, weight) if counted and weight > 0 else None
+
+
+class _Requested(Term):
+    """kube-scheduler's least (or most) allocated: whole numbers 0..100, the mean of CPU and memory."""
+
+    def __init__(self, shape: Shape, nodes: Nodes, weight: float, *, most: bool) -> None:
+        asked = dict(shape.amounts)
+        self._nodes = nodes
+        self._amounts = [(column, asked.get(column, unasked)) for column, unasked in _UNASKED]
+        self._weight = weight
+        self._most = most
+        self.rising = most
+
+    def many(self, slots: SlotArray) -> FloatArray:
+        nodes = self._nodes
+        total, count = np.zeros(slots.size, np.int64), np.zeros(slots.size, np.int64)
+        for column, amount in self._amounts:
+            there = nodes.allocatable[column][slots]
+            taken = np.minimum(nodes.used[column][slots] + amount, there)
+            total += (taken if self._most else there - taken) * _MOST // np.maximum(there, 1)
+            count += there > 0
+        score: FloatArray = self._weight * (total // np.maximum(count, 1))
+        return score
+
+    def one(self, slot: int) -> float:
+        allocatable, used = self._nodes.allocatable_rows, self._nodes.used_rows
+        total = count = 0
+        for column, amount in self._amounts:
+            there = allocatable[column][slot]
+            taken = min(used[column][slot] + amount, there)
+            total += (taken if self._most else there - taken) * _MOST // max(there, 1)
+            count += there > 0
+        return self._weight * (total // max(count, 1))
+
+
+def _least_requested(shape: Shape, nodes: Nodes, scores: Scores) -> Term | None:
+    weight = scores.least_requested_weight
+    return _Requested(shape, nodes, weight, most=False) if weight > 0 else None
+
+
+def _most_requested(shape: Shape, nodes: Nodes, scores: Scores) -> Term | None:
+    weight = scores.most_requested_weight
+    return _Requested(shape, nodes, weight, most=True) if weight > 0 else None
+
+
+class _Balanced(Term):
+    """kube-scheduler's balanced allocation: 100 less the deviation of the used fractions, whole numbers.
+
+    Over CPU, memory and ``nvidia.com/gpu``, those that the node has and (GPUs) that the pod asks for.
+    """
+
+    def __init__(self, shape: Shape, nodes: Nodes, weight: float) -> None:
+        asked = dict(shape.amounts)
+        defaults = dict(_UNASKED)
+        columns = [nodes.resources.column(name) for name in _BALANCED]
+        self._amounts = [
+            (column, asked.get(column, defaults.get(column, 0)))
+            for column in columns
+            if column in asked or column in defaults
+        ]
+        self._nodes = nodes
+        self._weight = weight
+
+    def many(self, slots: SlotArray) -> FloatArray:
+        nodes = self._nodes
+        count = np.zeros(slots.size)
+        total, fractions = np.zeros(slots.size), list[tuple[FloatArray, FloatArray]]()
+        for column, amount in self._amounts:
+            there: IntArray = nodes.allocatable[column][slots]
+            has = (there > 0).astype(np.float64)
+            part = np.minimum((nodes.used[column][slots] + amount) / np.maximum(there, 1), 1.0) * has
+            fractions.append((part, has))
+            total += part
+            count += has
+        mean = total / np.maximum(count, 1.0)
+        squares = np.zeros(slots.size)
+        for part, has in fractions:
+            squares += has * ((part - mean) * (part - mean))
+        deviation = np.sqrt(squares / np.maximum(count, 1.0))
+        return self._weight * np.floor((1.0 - deviation) * _MOST)
+
+
+def _balanced(shape: Shape, nodes: Nodes, scores: Scores) -> Term | None:
+    weight = scores.balanced_weight
+    return _Balanced(shape, nodes, weight) if weight > 0 else None
+
+
+class _Preference(Term):
+    """Preferred node affinity and PreferNoSchedule taints: what pods on the nodes do not change."""
+
+    rising = True
+
+    def __init__(self, shape: Shape, scores: Scores) -> None:
+        self._rules = shape.rules
+        self._weights = scores.node_affinity_weight, scores.taint_weight
+
+    def refresh(self) -> int:
+        return self._rules.epoch
+
+    def many(self, slots: SlotArray) -> FloatArray:
+        if self._rules.indifferent:
+            return np.zeros(slots.size)
+        return np.zeros(slots.size) + self._rules.preference(slots, *self._weights)
+
+    def one(self, slot: int) -> float:
+        if self._rules.indifferent:
+            return 0.0
+        return super().one(slot)
+
+
+def _preference(shape: Shape, nodes: Nodes, scores: Scores) -> Term | None:  # noqa: ARG001 - as every maker
+    return _Preference(shape, scores)
+
+
+_TERMS: Final[tuple[Callable[[Shape, Nodes, Scores], Term | None], ...]] = (
+    _binpack,
+    _preference,
+    _strategy_fit,
+    _least_requested,
+    _most_requested,
+    _balanced,
+)
