@@ -159,8 +159,7 @@ class _Requested(Term):
             taken = np.minimum(nodes.used[column][slots] + amount, there)
             total += (taken if self._most else there - taken) * _MOST // np.maximum(there, 1)
             count += there > 0
-        score: FloatArray = self._weight * (total // np.maximum(count, 1))
-        return score
+        return (total // np.maximum(count, 1)) * np.float64(self._weight)
 
     def one(self, slot: int) -> float:
         allocatable, used = self._nodes.allocatable_rows, self._nodes.used_rows
