@@ -16,6 +16,7 @@ from services.scheduler.core.model import Model
 from services.scheduler.core.policy import Policy
 from services.scheduler.core.results import apply_result
 from shared.events import contracts as c
+from tests.scenarios.nearness import check_near
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 Key = tuple[str, str]
@@ -27,6 +28,7 @@ class Books:
 
     nodes: dict[str, c.NodeState] = field(default_factory=dict)
     queues: dict[str, c.QueueState] = field(default_factory=dict)
+    hypernodes: dict[str, c.HyperNodeState] = field(default_factory=dict)
     gangs: dict[Key, c.Gang] = field(default_factory=dict)
     phases: dict[Key, str] = field(default_factory=dict)
     pods: dict[Key, c.PodState] = field(default_factory=dict)
@@ -68,6 +70,14 @@ class World:
     def remove_queue(self, name: str) -> None:
         self.books.queues.pop(name, None)
         self.model.remove_queue(name)
+
+    def hypernode(self, state: c.HyperNodeState) -> None:
+        self.books.hypernodes[state.name] = state
+        self.model.apply_hypernode(state)
+
+    def remove_hypernode(self, name: str) -> None:
+        self.books.hypernodes.pop(name, None)
+        self.model.remove_hypernode(name)
 
     def pod(self, state: c.PodState) -> None:
         key = (state.namespace, state.name)
@@ -242,10 +252,25 @@ class World:
         if sum(task.minimum for task in gang.tasks) <= gang.min_member:
             for task in gang.tasks:
                 assert tasks.count(task.name) >= task.minimum, (decision, task.name)
+        self._check_near(gang, decision)
         for name, _, node, _ in decision.rows:
             assert node in self.books.nodes, decision
             pod = self.books.pods.get((gang.namespace, name))
             assert pod is None or pod.generation != gang.generation or pod.node is None, decision
+
+    def _check_near(self, gang: c.Gang, decision: Decision) -> None:
+        if gang.topology is None and not gang.sub_groups:
+            return
+        places = {
+            pod.name: pod.node
+            for pod in self.members((gang.namespace, gang.name))
+            if pod.node is not None and not pod.releasing
+        }
+        for other in (*self.books.flying.values(), decision):
+            if (other.uid, other.generation) == (gang.uid, gang.generation):
+                places |= {row[0]: row[2] for row in other.rows if row[0] not in places}
+        decided = [row[0] for row in decision.rows]
+        check_near(gang, decided, places, self.books.hypernodes, self.books.nodes)
 
     def charges(self) -> list[tuple[str, str | None, dict[str, int]]]:
         """Node, queue and requests of each bound pod and each pod in flight."""

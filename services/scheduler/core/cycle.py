@@ -159,7 +159,7 @@ class _Cycle:
     def _no_domain(self, lane: Lane, layout: Layout) -> Stop:
         """Say what a layout lacks: a hypernode with the room, or one with room for all of it at once."""
         shape, count = lane.shapes[0]
-        lacks = near.shortage(self.model, layout)
+        lacks = near.shortage(self.model, layout, near.now)
         return lacks or NoRoom(shape, count, self.model.index(shape).total, together=True)
 
     def _hold(self, lane: Lane, stop: Stop) -> None:
@@ -268,7 +268,7 @@ class _Cycle:
         with self._plan.attempt() as trial:
             placed = None if layout is None else near.place(model, trial, layout)
             if layout is None or placed is None:
-                lacks = None if layout is None else near.shortage(model, layout)
+                lacks = None if layout is None else near.shortage(model, layout, near.now)
                 return lacks or NoRoom(shape, count, model.index(shape).total, together=True)
             trial.commit()
         self._book(gang, picks, placed[0], more=False)

@@ -48,7 +48,8 @@ class Tier:
     def holding(self, slots: SlotArray) -> BoolArray:
         """Return for each domain whether it holds all these slots."""
         inside = np.isin(self.slots, slots)
-        return np.add.reduceat(inside.astype(np.int64), self.starts) == slots.size
+        held: BoolArray = np.add.reduceat(inside.astype(np.int64), self.starts) == slots.size
+        return held
 
     def within(self, mask: BoolArray) -> BoolArray:
         """Return for each domain whether all its nodes are among those of ``mask``."""

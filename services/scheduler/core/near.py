@@ -51,26 +51,15 @@ def place(model: Model, trial: Trial, layout: Layout) -> Placed | None:
     return None
 
 
-def could_hold(model: Model, layout: Layout, room: Room) -> bool:
-    """Whether some hypernode has the room for the gang, and for each of its parts, that it must be in."""
-    asked = [(layout.near, layout.anchors, _sum(layout.parts))]
-    asked += [(part.near, part.anchors, part.counts) for part in layout.parts]
-    return all(
-        next(_candidates(model, near, anchors, counts, None, room), None) is not None
-        for near, anchors, counts in asked
-        if near is not None and not _anywhere(model, near)
-    )
-
-
-def shortage(model: Model, layout: Layout) -> NoDomain | None:
-    """Say what of a layout finds no hypernode that has the room; None: each of its parts does."""
+def shortage(model: Model, layout: Layout, room: Room) -> NoDomain | None:
+    """Say what of a layout finds no hypernode that has the room; None: the gang and each part does."""
     asked = [(layout.near, layout.anchors, _sum(layout.parts))]
     asked += [(part.near, part.anchors, part.counts) for part in layout.parts]
     for near, anchors, counts in asked:
         if near is None or _anywhere(model, near):
             continue
-        if next(_candidates(model, near, anchors, counts, None, now), None) is None:
-            return _nearest(model, near, anchors, counts)
+        if next(_candidates(model, near, anchors, counts, None, room), None) is None:
+            return _nearest(model, near, anchors, counts, room)
     return None
 
 
@@ -161,7 +150,9 @@ def allowed(domains: Domains, near: Near) -> list[Tier]:
     return [tier for tier in tiers if highest is None or tier.number <= highest]
 
 
-def _nearest(model: Model, near: Near, anchors: tuple[str, ...], counts: Counts) -> NoDomain:
+def _nearest(
+    model: Model, near: Near, anchors: tuple[str, ...], counts: Counts, room: Room
+) -> NoDomain:
     """Return the shape that lacks the most room, and the domain that has the most of it."""
     tiers, held = allowed(model.domains, near), _slots(model, anchors)
     domains = sum(len(tier.domains) for tier in tiers)
@@ -170,7 +161,7 @@ def _nearest(model: Model, near: Near, anchors: tuple[str, ...], counts: Counts)
         shape = model.shapes.by_number[number]
         fits, best = 0, ""
         for tier in tiers:
-            sums = tier.sums(now(model.index(shape)))
+            sums = tier.sums(room(model.index(shape)))
             if held.size:
                 sums = np.where(tier.holding(held), sums, 0)
             at = int(sums.argmax())

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
-from services.scheduler.core import quota, room
+from services.scheduler.core import near, quota, room
 from services.scheduler.core.gangs import Gang, Key
 from services.scheduler.core.lanes import Behind, Lane, NoDomain, NoEntry, NoQuota, NoRoom, NotOpen
 from services.scheduler.core.model import Model
@@ -142,7 +142,7 @@ def explain(model: Model, lane: Lane) -> Reasons:  # noqa: PLR0911 - one for eac
         case NoRoom(together=together):
             return _no_room(model, lane, together=together)
         case NoDomain() as stop:
-            return (_no_domain(model, stop), *_no_room(model, lane, together=False))
+            return (_no_domain(model, stop, lane), *_parts(model, lane))
         case Behind(holder=holder):
             return _behind(model, holder)
 
@@ -179,9 +179,7 @@ def _outside(gang: Gang) -> Reason:
 
 
 def _no_room(model: Model, lane: Lane, *, together: bool) -> Reasons:
-    parts: list[Reason] = []
-    for shape, count in lane.shapes:
-        parts += room.reasons(model, shape, max(count, 1), surplus=lane.surplus)
+    parts = _parts(model, lane)
     if together:
         return (
             Reason(
@@ -191,22 +189,34 @@ def _no_room(model: Model, lane: Lane, *, together: bool) -> Reasons:
             ),
             *parts,
         )
-    parts.sort(key=lambda reason: room.RANK.get(reason.code, len(room.RANK)))
     return tuple(parts) or (Reason(code="deciding", message="its turn comes in the next cycle"),)
 
 
-def _no_domain(model: Model, stop: NoDomain) -> Reason:
-    near = stop.near
-    upto = f"tier {near.tier_name}" if near.tier_name else f"tier {near.tier}"
-    kind = "hypernode" if near.tier is None and not near.tier_name else f"hypernode of at most {upto}"
-    each = stop.shape.describe(model.resources)
-    best = f"{stop.best} has room for {stop.fits}" if stop.best else "none has room for one"
+def _parts(model: Model, lane: Lane) -> list[Reason]:
+    """Say of each shape why it finds no room, the most important first."""
+    parts: list[Reason] = []
+    for shape, count in lane.shapes:
+        parts += room.reasons(model, shape, max(count, 1), surplus=lane.surplus)
+    return sorted(parts, key=lambda reason: room.RANK.get(reason.code, len(room.RANK)))
+
+
+def _no_domain(model: Model, stop: NoDomain, lane: Lane) -> Reason:
+    """Say what no hypernode has room for; first what none would have even if all were empty."""
+    never = None if lane.layout is None else near.shortage(model, lane.layout, near.ever)
+    stop = never or stop
+    asked = stop.near
+    upto = f"tier {asked.tier_name}" if asked.tier_name else f"tier {asked.tier}"
+    kind = "hypernode" if asked.tier is None and not asked.tier_name else f"hypernode of at most {upto}"
+    has, even = ("would hold", "even empty, ") if never else ("has room for", "")
+    best = f"{stop.best} {has} {stop.fits}" if stop.best else f"none {has} one"
     return Reason(
-        code="no-domain",
-        message=f"needs {stop.need} pods with {each} in one {kind}: "
-        + (f"of {stop.domains}, {best}" if stop.domains else "there is none"),
+        code="domain-too-small" if never else "no-domain",
+        message=f"needs {stop.need} pods with {stop.shape.describe(model.resources)} in one {kind}: "
+        + (f"{even}of {stop.domains}, {best}" if stop.domains else "there is none"),
         numbers={"needed": stop.need, "fits": stop.fits, "best": stop.best, "hypernodes": stop.domains},
-        next_step="wait for running jobs to end, or allow a higher tier",
+        next_step="ask for fewer or smaller pods, or allow a higher tier"
+        if never
+        else "wait for running jobs to end, or allow a higher tier",
     )
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 
 import numpy as np
 
+from services.scheduler.core import near
 from services.scheduler.core.decisions import Decision
 from services.scheduler.core.gangs import Gang
 from services.scheduler.core.groups import assess
@@ -28,8 +29,10 @@ def follow(model: Model) -> None:
 
 def could_ever_fit(model: Model, lane: Lane) -> bool:
     """Whether empty nodes and queues would hold a gang; an upper bound: its shapes are not placed."""
-    return model.queues.allows(lane.queue, lane.total, model.nodes.totals()) and (
-        all(model.index(shape).potential() >= count for shape, count in lane.shapes)
+    return (
+        model.queues.allows(lane.queue, lane.total, model.nodes.totals())
+        and all(model.index(shape).potential() >= count for shape, count in lane.shapes)
+        and (lane.layout is None or near.shortage(model, lane.layout, near.ever) is None)
     )
 
 

@@ -9,8 +9,9 @@ what exists must decide exactly what the one decides that lived through it all.
 from __future__ import annotations
 
 import random
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 import hypothesis.strategies as st
 import pytest
@@ -24,6 +25,7 @@ from services.scheduler.core.policy import Policy, Scores
 from services.scheduler.core.results import adopt
 from shared.events import contracts as c
 from tests.scenarios.scenario import job, node, queue, reports, task
+from tests.scenarios.test_topology import grouped, hypernode, near
 from tests.scenarios.world import Key, World
 
 POLICY = Policy(retry_first=timedelta(0), hold=timedelta(seconds=30), patience=timedelta(days=9))
@@ -52,6 +54,17 @@ SHAPES = st.sampled_from(
 )
 
 FLOORS = st.sampled_from([None, None, None, {"nvidia.com/gpu": 4}, {"cpu": 9000, "nvidia.com/gpu": 2}])
+
+RACKS = ["rack-a", "rack-b", "rack-c"]
+ROW = "row"
+LAYOUTS = [
+    (near,),
+    (partial(near, mode="soft"),),
+    (partial(near, tier=2),),
+    (partial(grouped, size=2),),
+    (partial(grouped, size=2, minimum=1, tier=1),),
+    (partial(grouped, size=2), partial(near, tier=2)),
+]
 
 OWED = st.sampled_from(
     [
@@ -119,6 +132,7 @@ def rebuilt(world: World, seed: int) -> Model:
     model, books = Model("default", world.policy), world.books
     tell: list[tuple[object, object]] = [(model.apply_node, state) for state in books.nodes.values()]
     tell += [(model.apply_queue, state) for state in books.queues.values()]
+    tell += [(model.apply_hypernode, state) for state in books.hypernodes.values()]
     tell += [(model.apply_pod, state) for state in books.pods.values()]
     for key, gang in books.gangs.items():
         phase = books.phases[key]
@@ -186,6 +200,22 @@ class Cluster(RuleBasedStateMachine):
             queue(name, gpu=gpu, state=state, weight=weight, priority=priority, parent=parent, **owed)
         )
 
+    @rule(
+        name=st.sampled_from(RACKS),
+        tier=st.sampled_from([0, 1, 1]),
+        members=st.lists(st.sampled_from(NAMES), min_size=1, max_size=3),
+    )
+    def hypernode(self, name, tier, members) -> None:
+        self.world.hypernode(hypernode(name, tier, *members))
+
+    @rule(members=st.lists(st.sampled_from([*RACKS, ROW]), min_size=1, max_size=2))
+    def hypernode_of_hypernodes(self, members) -> None:
+        self.world.hypernode(hypernode(ROW, 2, *members, of="HyperNode"))
+
+    @rule(name=st.sampled_from([*RACKS, ROW]))
+    def hypernode_goes(self, name) -> None:
+        self.world.remove_hypernode(name)
+
     # ------------------------------------------------------------------ gangs and pods
 
     @rule(
@@ -196,8 +226,9 @@ class Cluster(RuleBasedStateMachine):
         slack=st.integers(0, 2),
         then=st.sampled_from(["", "decide", "run", "run"]),
         in_all=FLOORS,
+        layout=st.sampled_from([(), (), (), *LAYOUTS]),
     )
-    def submit(self, name, shapes, queue_name, priority, slack, then, in_all) -> None:
+    def submit(self, name, shapes, queue_name, priority, slack, then, in_all, layout) -> None:
         if ("ns", name) in self.world.books.gangs:
             if not then:
                 return
@@ -210,6 +241,8 @@ class Cluster(RuleBasedStateMachine):
         least = max(0, total - slack)
         at = (self.world.now.timestamp() - 1767225600) if priority else 0
         gang = job(name, *tasks, gang=least, queue=queue_name, priority=priority, at=at, in_all=in_all)
+        for change in layout:
+            gang = change(gang)
         self.world.submit(gang.model_copy(update={"uid": f"{name}-{self.world.decisions}"}))
         if then:
             self.world.decide()
@@ -377,10 +410,19 @@ WANTS = [
 
 
 STEPS = {"submit": 10, "carry": 12, "dies": 6, "delete": 3, "restart": 2, "node": 3, "goes": 1, "queue": 2}
-STEPS |= {"same": 6, "time": 2, "leaving": 2, "policy": 2}
+STEPS |= {"same": 6, "time": 2, "leaving": 2, "policy": 2, "hypernode": 3}
 
 
-def step(cluster: Cluster, dice: random.Random, floors: float, owed: float) -> None:  # noqa: C901, PLR0912 - a table
+@dataclass(frozen=True)
+class Odds:
+    """How often gangs have floors or a layout, and queues a guarantee."""
+
+    floors: float = 0.0
+    owed: float = 0.0
+    laid_out: float = 0.0
+
+
+def step(cluster: Cluster, dice: random.Random, odds: Odds) -> None:  # noqa: C901, PLR0912 - a table
     """One step of a busy history."""
     what = dice.choices([*STEPS], [*STEPS.values()])[0]
     books = cluster.world.books
@@ -391,8 +433,12 @@ def step(cluster: Cluster, dice: random.Random, floors: float, owed: float) -> N
         ]
         where, priority, slack = dice.choice(QUEUES), dice.choice([0, 0, 3]), dice.randint(0, 2)
         floor = {"cpu": dice.randint(1, 30) * 1000, "nvidia.com/gpu": dice.randint(0, 9)}
-        floor = floor if dice.random() < floors else None
-        cluster.submit(name, shapes, where, priority, slack, "", floor)
+        floor = floor if dice.random() < odds.floors else None
+        layout = dice.choice(LAYOUTS) if dice.random() < odds.laid_out else ()
+        cluster.submit(name, shapes, where, priority, slack, "", floor, layout)
+    elif what == "hypernode":
+        if odds.laid_out:
+            change_hypernodes(cluster, dice)
     elif what == "carry" and books.flying:
         cluster.carry_out(dice, dice.random() < 0.3)
     elif what == "dies" and books.pods:
@@ -420,7 +466,7 @@ def step(cluster: Cluster, dice: random.Random, floors: float, owed: float) -> N
     elif what == "queue":
         state = dice.choice(["Open", "Open", "Open", "Closed"])
         gpu, parent = dice.choice([None, 3, 6]), dice.choice(["", ABOVE, ABOVE, "default"])
-        guarantee = {"guarantee": {"gpu": dice.randint(1, 3)}} if dice.random() < owed else {}
+        guarantee = {"guarantee": {"gpu": dice.randint(1, 3)}} if dice.random() < odds.owed else {}
         cluster.queue(
             dice.choice([*QUEUES, ABOVE]),
             gpu,
@@ -441,13 +487,28 @@ def step(cluster: Cluster, dice: random.Random, floors: float, owed: float) -> N
         cluster.decide(dice.choice([None, None, 1]))
 
 
-@pytest.mark.parametrize("seed", range(40))
+def change_hypernodes(cluster: Cluster, dice: random.Random) -> None:
+    kind = dice.choice(["rack", "rack", "row", "goes"])
+    if kind == "rack":
+        cluster.hypernode(dice.choice(RACKS), dice.choice([0, 1, 1]), dice.sample(NAMES, dice.randint(1, 3)))
+    elif kind == "row":
+        cluster.hypernode_of_hypernodes(dice.sample([*RACKS, ROW], dice.randint(1, 3)))
+    else:
+        cluster.hypernode_goes(dice.choice([*RACKS, ROW]))
+
+
+@pytest.mark.parametrize("seed", range(60))
 def test_the_promises_hold_through_a_busy_history(seed) -> None:
+    odds = Odds(
+        floors=0.4 if seed % 4 > 1 else 0.0,
+        owed=0.5 if seed % 8 > 3 else 0.0,
+        laid_out=0.6 if seed >= 40 else 0.0,
+    )
     dice = random.Random(seed)
     cluster = Cluster(replace(POLICY, hold=timedelta(seconds=30 if seed % 2 else 3600)))
     cluster.some_nodes(dice.randint(2, 5), 4)
     for _ in range(80):
-        step(cluster, dice, floors=0.4 if seed % 4 > 1 else 0.0, owed=0.5 if seed % 8 > 3 else 0.0)
+        step(cluster, dice, odds)
         cluster.room_is_never_lost_or_invented()
     cluster.teardown()
     cluster.a_gang_that_nothing_stops_is_placed()
