@@ -60,6 +60,7 @@ class Scenario:
     expect: dict[str, Placed | Waits] = field(default_factory=dict)
     queues: Sequence[c.QueueState] = ()
     pods: Sequence[c.PodState] = ()
+    hypernodes: Sequence[c.HyperNodeState] = ()
     then: Sequence[Step] = ()
     policy: Policy = field(default_factory=Policy)
 
@@ -71,6 +72,8 @@ class Scenario:
             world.queue(one)
         for state in self.nodes:
             world.node(state)
+        for hypernode in self.hypernodes:
+            world.hypernode(hypernode)
         for pod in self.pods:
             world.pod(pod)
         for gang in self.jobs:
