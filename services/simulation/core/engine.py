@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from services.controller.core.facts import node_state, queue_state
+from services.controller.core.facts import hypernode_state, node_state, priority_class_state, queue_state
 from services.controller.core.podview import owner_job
 from services.scheduler.core.configuration import configure
 from services.scheduler.core.cycle import decide
@@ -204,7 +204,20 @@ class Simulation:
 
     def _priority_class(self, resource: Resource, raw: JSON) -> None:
         self._keep(resource, raw)
+        self._model.apply_priority_class(priority_class_state(raw))
         self._look_everywhere()
+
+    def _priority_class_gone(self, resource: Resource, key: Key) -> None:
+        self._store.remove(resource, key)
+        self._model.remove_priority_class(key[1])
+
+    def _hypernode(self, resource: Resource, raw: JSON) -> None:
+        self._keep(resource, raw)
+        self._model.apply_hypernode(hypernode_state(raw))
+
+    def _hypernode_gone(self, resource: Resource, key: Key) -> None:
+        self._store.remove(resource, key)
+        self._model.remove_hypernode(key[1])
 
     def _config_map(self, resource: Resource, raw: JSON) -> None:
         self._keep(resource, raw)
@@ -245,6 +258,7 @@ class Simulation:
         r.NODES: _node,
         r.QUEUES: _queue,
         r.PRIORITYCLASSES: _priority_class,
+        r.HYPERNODES: _hypernode,
         r.JOBS: _job,
         r.PODGROUPS: _podgroup,
         r.PODS: _pod,
@@ -253,6 +267,8 @@ class Simulation:
     _LEAVE: Final[Mapping[Resource, Callable[[Simulation, Resource, Key], None]]] = {
         r.NODES: _node_gone,
         r.QUEUES: _queue_gone,
+        r.PRIORITYCLASSES: _priority_class_gone,
+        r.HYPERNODES: _hypernode_gone,
         r.JOBS: _job_gone,
         r.PODGROUPS: _podgroup_gone,
         r.PODS: _pod_gone,

@@ -184,8 +184,9 @@ class _Reader:
         if violations:
             return None
         self._there[ref] = done
-        if found.kind.resource is r.PODS and (text := _foreign(done.get("spec") or {})):
-            self.notes.append(f"{found.document.where} (Pod {name}): {text}")
+        text = _remark(found.kind, done.get("spec") or {})
+        if text:
+            self.notes.append(f"{found.document.where} ({ref[0]} {name}): {text}")
         if found.kind.resource is r.QUEUES:
             self._queues.put(queue_info(Queue.model_validate(done)))
         return Entry(found.kind, done, found.at, found.gone)
@@ -196,10 +197,12 @@ class _Reader:
             self._queues.remove(ref[2])
 
 
-def _foreign(spec: JSON) -> str:
-    """Return why a pod without a node will stay so."""
+def _remark(kind: Kind, spec: JSON) -> str:
+    """Return what a reader should know about an object that does not do what may be expected."""
+    if kind.resource is r.PDBS:
+        return "is kept, and not heeded yet"
     scheduler = spec.get("schedulerName") or "default-scheduler"
-    if spec.get("nodeName") or scheduler in SCHEDULERS:
+    if kind.resource is not r.PODS or spec.get("nodeName") or scheduler in SCHEDULERS:
         return ""
     return f"spec.schedulerName: waits for {scheduler}, which is not simulated; write {DEFAULT_SCHEDULER}"
 
