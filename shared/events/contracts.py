@@ -96,11 +96,35 @@ class PreferredTerm(Contract):
     term: NodeTerm
 
 
+class Device(Contract):
+    """A GPU (or the like) of which pods can take a part. Its place in the node's list is its index."""
+
+    id: str = ""
+    """As the device plugin names it (a UUID); empty where indices are enough."""
+    model: str = ""
+    cores: Count = 1000
+    """Compute, in thousandths of the device; 0: it is not healthy."""
+    memory: Count = 0
+    """In MiB."""
+    shares: Count = 0
+    """Most pods at a time; 0: any number."""
+
+
+class DeviceRequest(Contract):
+    """A pod takes so much of each of ``count`` different devices of its node."""
+
+    count: Annotated[int, Field(ge=1)] = 1
+    cores: Annotated[int, Field(ge=0, le=1000)] = 0
+    """In thousandths of the device; 1000 is a device that nobody else uses."""
+    memory: Count = 0
+    """In MiB."""
+
+
 class Shape(Contract):
     """The part of a pod that scheduling depends on. Pods of one template share one shape.
 
-    ``extras`` keeps what the present scheduler does not look at (pod affinity, spread constraints,
-    volumes, host ports), in Kubernetes' own form, for those that will.
+    ``labels`` are those that the affinity or spread of some pod in the cluster asks for. ``extras`` keeps, in
+    Kubernetes' own form, affinity between pods, spread constraints, host ports and claims.
     """
 
     requests: Resources = {}
@@ -109,9 +133,12 @@ class Shape(Contract):
     """Node affinity: any of these terms; None asks for nothing, an empty tuple matches no node."""
     preferred_terms: tuple[PreferredTerm, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    devices: DeviceRequest | None = None
+    """Parts of devices. What a device plugin counts in whole is in ``requests`` alone."""
     priority: int = 0
     preemptable: bool = True
     scheduling_gated: bool = False
+    labels: dict[str, str] = {}
     extras: dict[str, Any] = {}
 
 
@@ -216,6 +243,8 @@ class Binding(Contract):
     task: str
     node: str
     uid: str | None = None
+    devices: tuple[int, ...] = ()
+    """Indices of the node's devices that the pod takes part of."""
 
 
 class Eviction(Contract):
@@ -475,6 +504,8 @@ class NodeState(Contract):
     unschedulable: bool = False
     ready: bool = True
     allocatable: Resources = {}
+    devices: tuple[Device, ...] = ()
+    """Devices that pods can take parts of; others are only counted, in ``allocatable``."""
 
 
 class PodState(Contract):
@@ -497,6 +528,8 @@ class PodState(Contract):
     ours: bool = True
     """Its schedulerName is ours."""
     shape: Shape
+    devices: tuple[int, ...] = ()
+    """Indices of the devices of its node that it has part of."""
     created_at: datetime
     started_at: datetime | None = None
     scheduled_at: datetime | None = None

@@ -301,27 +301,29 @@ class _Cycle:
         groups = by_shape(picks)
         names, holders = model.nodes.names, model.nodes.holders
         rows, pods = draft.flight.decision.rows, draft.flight.pods
-        for shape, (slots, counts) in taken:
+        decision = draft.flight.decision
+        for shape, chosen in taken:
             if not charged:
-                self._charge_queue(queue, shape, sum(counts))
-            places: list[int] = []
-            for slot, count in zip(slots, counts, strict=True):
+                self._charge_queue(queue, shape, sum(chosen.counts))
+            for slot, count in zip(chosen.slots, chosen.counts, strict=True):
                 holders[slot] += count
-                places += [slot] * count
+            places, shapes = chosen.places(), chosen.shapes(shape)
             at = 0
             for pick in groups[shape]:
                 task = gang.tasks[pick.task]
                 states = task.states
                 for member in pick.members:
-                    slot = places[at]
+                    slot, placed = places[at], shapes[at]
                     at += 1
                     name = task.names[member]
+                    if placed.on_devices:
+                        decision.devices[name] = placed.on_devices
                     pod = gang.pods.get(name)
                     rows.append((name, task.name, names[slot], None if pod is None else pod.uid))
-                    pods[name] = (slot, shape)
+                    pods[name] = (slot, placed)
                     states[member] = Member.FLYING
                 task.counting += len(pick.members)
-            model.nodes.moved.update(slots)
+            model.nodes.moved.update(chosen.slots)
         model.promises.note(gang)
         follow(model)
 

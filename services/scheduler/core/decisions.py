@@ -31,6 +31,8 @@ class Decision:
     traceparent: str | None = None
     again: bool = False
     """Sent before, and no result came."""
+    devices: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    """By pod that takes parts of devices: which of its node's."""
     evictions: tuple[Eviction, ...] = ()
     """Pods that leave for the gang. Such a decision places nothing: that comes when their room is free."""
     reservations: tuple[Reservation, ...] = ()

@@ -18,7 +18,9 @@ def event_of(
         ),
         enqueue=decision.enqueue,
         bindings=tuple(
-            Binding.model_construct(pod=pod, task=task, node=node, uid=uid)
+            Binding.model_construct(
+                pod=pod, task=task, node=node, uid=uid, devices=decision.devices.get(pod, ())
+            )
             for pod, task, node, uid in decision.rows
         ),
         minimum=decision.minimum,

@@ -16,12 +16,14 @@ the next pass finds them. So a placement costs what it uses, and a change of a n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from services.scheduler.core.columns import FloatArray, IntArray, SlotArray
+from services.scheduler.core.devices import Devices
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.policy import Scores
 from services.scheduler.core.scores import Score
@@ -33,8 +35,22 @@ _AHEAD: Final = 1024
 _SMALL: Final = 12
 """Up to so many changed nodes, scalars are faster than arrays (measured)."""
 
-Taken = tuple[list[int], list[int]]
-"""Distinct slots, and how many pods on each."""
+
+class Taken(NamedTuple):
+    """Distinct slots, and how many pods on each."""
+
+    slots: list[int]
+    counts: list[int]
+    placed: Sequence[Shape] = ()
+    """Of pods that take parts of devices: the shape on its devices of each pod, slot after slot."""
+
+    def places(self) -> list[int]:
+        """Return each pod's slot."""
+        return [slot for slot, count in zip(self.slots, self.counts, strict=True) for _ in range(count)]
+
+    def shapes(self, shape: Shape) -> Sequence[Shape]:
+        """Return each pod's shape as its node is charged for it."""
+        return self.placed or [shape] * sum(self.counts)
 
 
 class ShapeIndex:
@@ -47,6 +63,8 @@ class ShapeIndex:
         self._nodes = nodes
         self._work = work
         self._score = Score(shape, nodes, scores)
+        self._devices = Devices(nodes)
+        self._singly = shape.devices is not None or not self._score.rising
         self._fit: IntArray = np.zeros(0, np.int64)
         self._row: list[int] = []
         self._row_scores: list[float] = []
@@ -103,6 +121,8 @@ class ShapeIndex:
             slots = np.flatnonzero(self.shape.rules.allowed)
             fits = [nodes.allocatable[column][slots] // amount for column, amount in self.shape.amounts]
             self._potentials = np.zeros(nodes.exists.size, np.int64)
+            if self.shape.devices is not None:
+                fits.append(self._devices.fits(self.shape.devices, slots, empty=True))
             self._potentials[slots] = np.minimum.reduce(fits)
             self._potential = int(self._potentials.sum())
             self._potential_of = nodes.capacity_version
@@ -111,7 +131,7 @@ class ShapeIndex:
 
     def take(self, need: int) -> Taken:
         """Choose room for ``need`` pods (at most ``total``) and charge it. The index stays refreshed."""
-        if not self._score.rising:
+        if self._singly:
             return self._take_singly(need)
         slots: list[int] = []
         counts: list[int] = []
@@ -122,7 +142,7 @@ class ShapeIndex:
             need = left
             if need:
                 self._build()
-        return slots, counts
+        return Taken(slots, counts)
 
     def take_among(self, slots: SlotArray, need: int) -> Taken | None:
         """Choose room among some nodes, given in order of their names, and charge it; None: too little.
@@ -133,7 +153,7 @@ class ShapeIndex:
         fits = self._fit[room]
         if fits.sum() < need:
             return None
-        if not self._score.rising:
+        if self._singly:
             return self._take_among_singly(room, fits, need)
         order = np.argsort(-self._score.many(room), kind="stable")
         filled = np.cumsum(fits[order])
@@ -142,41 +162,59 @@ class ShapeIndex:
         counts[-1] -= int(filled[last]) - need
         self._work.nodes += len(chosen)
         self._nodes.place(self.shape.amounts, chosen, counts)
-        return chosen, counts
+        return Taken(chosen, counts)
 
     # ------------------------------------------------------------------ choosing
 
     def _take_singly(self, need: int) -> Taken:
         """Take one place after the other, the best at each time."""
-        taken: dict[int, int] = {}
+        taken: dict[int, list[Shape]] = {}
         while need > 0:
             slots: list[int] = []
             if self._walk(1, slots, []):
                 self._build()
                 continue
-            self._charge(slots, [1])
-            taken[slots[0]] = taken.get(slots[0], 0) + 1
+            slot = slots[0]
+            taken.setdefault(slot, []).append(self._place(slot))
             need -= 1
-        return list(taken), list(taken.values())
+            self.total -= 1
+            self._fit[slot] -= 1
+            self._seen = self._nodes.log.end
+            if self._fit[slot]:
+                self._push(slot, self._score.one(slot))
+        return self._of(taken)
 
     def _take_among_singly(self, room: SlotArray, fits: IntArray, need: int) -> Taken:
         """Take one place after the other among nodes given in order of their names."""
         slots, left = room.tolist(), fits.tolist()
-        taken: dict[int, int] = {}
+        taken: dict[int, list[Shape]] = {}
         heap = [(-score, at) for at, score in enumerate(self._score.many(room).tolist())]
         heapify(heap)
         for _ in range(need):
             at = heap[0][1]
             slot = slots[at]
-            self._nodes.place(self.shape.amounts, [slot], [1])
-            taken[slot] = taken.get(slot, 0) + 1
+            taken.setdefault(slot, []).append(self._place(slot))
             left[at] -= 1
             if left[at]:
                 heapreplace(heap, (-self._score.one(slot), at))
             else:
                 heappop(heap)
         self._work.nodes += need
-        return list(taken), list(taken.values())
+        return self._of(taken)
+
+    def _place(self, slot: int) -> Shape:
+        """Charge one pod to a node; return its shape, on devices if it takes parts of them."""
+        placed, request = self.shape, self.shape.devices
+        if request is not None:
+            where = np.array([slot], np.intp)
+            chosen = self._devices.choose(request, self._devices.free(where), self._devices.unused(where))
+            placed = self._devices.on(self.shape, tuple(chosen[:, 0].tolist()))
+        self._nodes.place(placed.charged, [slot], [1])
+        return placed
+
+    def _of(self, taken: dict[int, list[Shape]]) -> Taken:
+        placed = () if self.shape.devices is None else [one for some in taken.values() for one in some]
+        return Taken(list(taken), [len(some) for some in taken.values()], placed)
 
     def _walk(self, need: int, slots: list[int], counts: list[int]) -> int:
         """Take from row and heap in order; return what is left to take when both are used up."""
@@ -296,6 +334,8 @@ class ShapeIndex:
                 for column, amount in self.shape.amounts
             ]
         )
+        if fits > 0 and self.shape.devices is not None:
+            fits = min(fits, self._devices.fits(self.shape.devices, np.array([slot], np.intp)).item())
         return max(fits, 0)
 
     def _fits(self, slots: SlotArray) -> IntArray:
@@ -304,6 +344,9 @@ class ShapeIndex:
         for column, amount in self.shape.amounts:
             room = (nodes.allocatable[column][slots] - nodes.used[column][slots]) // amount
             fits = room if fits is None else np.minimum(fits, room, out=fits)
+        if self.shape.devices is not None:
+            room = self._devices.fits(self.shape.devices, slots)
+            fits = room if fits is None else np.minimum(fits, room)
         assert fits is not None  # noqa: S101 - every shape takes the place of one pod
         np.maximum(fits, 0, out=fits)
         fits[nodes.over[slots] | ~self.shape.rules.allowed[slots]] = 0

@@ -7,6 +7,7 @@ objects may come in any order. What becomes of decisions is in ``results``.
 from __future__ import annotations
 
 from services.scheduler.core.decisions import Flight
+from services.scheduler.core.devices import Devices, device_room
 from services.scheduler.core.domains import Domains
 from services.scheduler.core.earmarks import Earmarks
 from services.scheduler.core.entry import Promises
@@ -40,6 +41,7 @@ class Model:
         self.policy = policy or Policy()
         self.resources = Resources()
         self.nodes = Nodes(self.resources, pool)
+        self.devices = Devices(self.nodes)
         self.domains = Domains(self.nodes)
         self.shapes = Shapes(self.resources, self.nodes)
         self.queues = Queues(self.resources, self.policy.sharing)
@@ -102,7 +104,7 @@ class Model:
             taints=[(taint.key, taint.value, taint.effect) for taint in state.taints],
             unschedulable=state.unschedulable,
             ready=state.ready,
-            allocatable=state.allocatable,
+            allocatable=state.allocatable | device_room(state.devices),
         )
         self.domains.set_node(state.name, state.labels)
 
@@ -153,6 +155,8 @@ class Model:
         key = (state.namespace, state.name)
         ended = state.phase in ENDED
         shape = self.shapes.intern(state.shape)
+        if state.node is not None:
+            shape = self.devices.on(shape, state.devices)
         gang = None if state.gang is None else (state.namespace, state.gang)
         old = self.pods.get(key)
         seen_there = old is not None and old.uid == state.uid and old.slot >= 0
@@ -186,7 +190,7 @@ class Model:
             return
         before, pod.doomed = pod.leaving, doomed
         if pod.leaving != before:
-            self.nodes.mark_releasing(pod.slot, pod.shape.amounts, 1 if doomed else -1)
+            self.nodes.mark_releasing(pod.slot, pod.shape.charged, 1 if doomed else -1)
         self.victims.put(key, pod)
         gang = None if pod.gang is None else self.gangs.get(pod.gang)
         if gang is not None:
@@ -213,13 +217,13 @@ class Model:
             if same and new is not None and (old is None or old.slot < 0):
                 self.nodes.release(slot)
                 if new.leaving:
-                    self.nodes.mark_releasing(slot, new.shape.amounts, 1)
+                    self.nodes.mark_releasing(slot, new.shape.charged, 1)
                 return
             self.flights.release(*landed)
         if old is not None and new is not None and old.slot >= 0 and _same_room(old, new):
             self.nodes.release(old.slot)
             if old.leaving != new.leaving:
-                self.nodes.mark_releasing(new.slot, new.shape.amounts, 1 if new.leaving else -1)
+                self.nodes.mark_releasing(new.slot, new.shape.charged, 1 if new.leaving else -1)
             return
         for pod, sign in ((old, -1), (new, 1)):
             if pod is not None and pod.slot >= 0:
@@ -227,9 +231,9 @@ class Model:
 
     def _count(self, pod: Pod, sign: int) -> None:
         amounts = pod.shape.amounts
-        self.nodes.charge(pod.slot, amounts, sign)
+        self.nodes.charge(pod.slot, pod.shape.charged, sign)
         if pod.leaving:
-            self.nodes.mark_releasing(pod.slot, amounts, sign)
+            self.nodes.mark_releasing(pod.slot, pod.shape.charged, sign)
         if pod.queue:
             self.queues.charge(self.queues.get(pod.queue), amounts, sign)
         if sign < 0:

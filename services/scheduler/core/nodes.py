@@ -231,7 +231,10 @@ class Nodes:
         """Return what our ready nodes have in all, by column, without zeros."""
         if self._totals_of != self.capacity_version:
             sums = (self.allocatable * self.ready).sum(axis=1).tolist()
-            self._totals = {column: total for column, total in enumerate(sums) if total > 0}
+            countable = self.resources.countable
+            self._totals = {
+                column: total for column, total in enumerate(sums) if total > 0 and countable(column)
+            }
             self._totals_of = self.capacity_version
         return self._totals
 

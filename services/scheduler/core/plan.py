@@ -69,8 +69,12 @@ class Trial:
 
     def rollback(self, mark: int = 0) -> None:
         """Take back, last first, what was taken since a mark: else everything."""
-        for shape, (slots, counts) in reversed(self._log[mark:]):
-            self._model.nodes.take_back(shape.amounts, slots, counts)
+        nodes = self._model.nodes
+        for shape, taken in reversed(self._log[mark:]):
+            if not taken.placed:
+                nodes.take_back(shape.amounts, taken.slots, taken.counts)
+            for slot, placed in zip(taken.places(), taken.placed, strict=False):
+                nodes.take_back(placed.charged, [slot], [1])
         del self._log[mark:]
 
 

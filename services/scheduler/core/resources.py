@@ -15,6 +15,8 @@ UNLIMITED: Final = 1 << 40
 _KIBI: Final = 1024
 _SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 
+_DEVICE: Final = "device/"
+
 Amounts = tuple[tuple[int, int], ...]
 """(column, amount in base units), by column, without zeros."""
 
@@ -25,6 +27,8 @@ class Resources:
     def __init__(self) -> None:
         self.names: list[str] = ["cpu", "memory", "pods"]
         self._columns = {name: column for column, name in enumerate(self.names)}
+        self.devices = 0
+        """Most devices with parts that a node has, or a pod was said to be on."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -35,7 +39,13 @@ class Resources:
         if column is None:
             column = self._columns[name] = len(self.names)
             self.names.append(name)
+            if name.startswith(_DEVICE):
+                self.devices = max(self.devices, int(name.split("/")[1]) + 1)
         return column
+
+    def countable(self, column: int) -> bool:
+        """Whether amounts of different nodes can be summed up: what single devices have cannot."""
+        return not self.names[column].startswith(_DEVICE)
 
     def amounts(self, quantities: Mapping[str, int]) -> Amounts:
         """Return positive quantities by column."""
@@ -49,6 +59,11 @@ class Resources:
         if column == MEMORY or name.endswith("storage") or name.startswith("hugepages-"):
             return f"{binary(amount)} {name}"
         return f"{amount} {name}"
+
+
+def device_name(at: int, part: int) -> str:
+    """Return the name of the column for a part (compute, memory, places) of the device at an index."""
+    return f"{_DEVICE}{at}/{part}"
 
 
 def binary(amount: int) -> str:

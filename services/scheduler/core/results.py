@@ -84,6 +84,7 @@ def adopt(model: Model, event: GangDecided, now: datetime) -> None:
         event.decided_at,
         gang.contract.ready_since,
         gang.traceparent,
+        devices={binding.pod: binding.devices for binding in event.bindings if binding.devices},
     )
     flight = Flight(decision, model.queues.get(gang.contract.queue))
     model.flights.launch(flight, _due(model, now))
@@ -93,7 +94,9 @@ def adopt(model: Model, event: GangDecided, now: datetime) -> None:
         seen = pod is not None and (pod.slot >= 0 or pod.phase in ENDED)
         if at is None or seen or model.flights.has(gang.contract.ref, name):
             continue
-        model.flights.charge(flight, name, node, gang.tasks[at[0]].shape if pod is None else pod.shape)
+        shape = gang.tasks[at[0]].shape if pod is None else pod.shape
+        placed = model.devices.on(shape, decision.devices.get(name, ()))
+        model.flights.charge(flight, name, node, placed)
         model.show(gang, name)
     if flight.pods:
         gang.enqueued = gang.enqueued or event.enqueue

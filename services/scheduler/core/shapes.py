@@ -7,12 +7,12 @@ Shapes that differ only in amounts share their rules (``rules``).
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.resources import PODS, Amounts, Resources
 from services.scheduler.core.rules import Rules
-from shared.events.contracts import NodeTerm, Requirement
+from shared.events.contracts import DeviceRequest, NodeTerm, Requirement
 from shared.events.contracts import Shape as ShapeContract
 
 
@@ -23,11 +23,27 @@ class Shape:
     number: int
     amounts: Amounts
     rules: Rules
+    contract: ShapeContract
     requested: Amounts = field(init=False)
     """The requests without ``pods``."""
+    charged: Amounts = ()
+    """What a node is charged for a pod: ``amounts``, and of a pod on devices what it has of these."""
+    on_devices: tuple[int, ...] = ()
+    placed: dict[tuple[int, ...], Shape] = field(default_factory=dict["tuple[int, ...]", "Shape"])
+    """The shape as it is on devices, by their indices."""
 
     def __post_init__(self) -> None:
         self.requested = tuple(item for item in self.amounts if item[0] != PODS)
+        self.charged = self.charged or self.amounts
+
+    @property
+    def devices(self) -> DeviceRequest | None:
+        """The parts of devices that a pod takes."""
+        return self.contract.devices
+
+    def on(self, devices: tuple[int, ...], charged: Amounts) -> Shape:
+        """Return the shape of a pod that has these devices of its node."""
+        return replace(self, charged=charged, on_devices=devices, placed={})
 
     def describe(self, resources: Resources) -> str:
         """Return the requests in words; a pod without any is a best-effort pod."""
@@ -57,7 +73,7 @@ class Shapes:
     def intern(self, contract: ShapeContract) -> Shape:
         """Return the shape of this content. Priority, gates and extras do not belong to it."""
         rules = _rules_key(contract)
-        key = (tuple(sorted(contract.requests.items())), rules)
+        key = (tuple(sorted(contract.requests.items())), rules, _device_key(contract.devices))
         shape = self._shapes.get(key)
         if shape is None:
             shape = self._shapes[key] = self._make(contract, rules)
@@ -74,9 +90,13 @@ class Shapes:
         requests = {name: amount for name, amount in contract.requests.items() if name != "pods"}
         amounts = self._resources.amounts({**requests, "pods": 1})
         self._nodes.fit_columns()
-        shape = Shape(len(self.by_number), amounts, rules)
+        shape = Shape(len(self.by_number), amounts, rules, contract)
         self.by_number.append(shape)
         return shape
+
+
+def _device_key(request: DeviceRequest | None) -> Hashable:
+    return None if request is None else (request.count, request.cores, request.memory)
 
 
 def _rules_key(shape: ShapeContract) -> Hashable:

@@ -165,8 +165,7 @@ def placed_by(model: Model, shape: c.Shape, count: int) -> list[str] | None:
     mine = model.shapes.intern(shape)
     if model.index(mine).total < count:
         return None
-    slots, counts = model.index(mine).take(count)
-    return [model.nodes.names[slot] for slot, many in zip(slots, counts, strict=True) for _ in range(many)]
+    return [model.nodes.names[slot] for slot in model.index(mine).take(count).places()]
 
 
 @settings(max_examples=300, deadline=None)

@@ -179,12 +179,7 @@ def test_any_sum_of_terms_places_as_scoring_all_nodes_for_each_pod_would(
                 nodes_by_name = model.nodes.by_name() if among else None
                 taken = index.take(count) if nodes_by_name is None else index.take_among(nodes_by_name, count)
                 assert taken is not None
-                slots, counts = taken
-                mine = [
-                    model.nodes.names[slot]
-                    for slot, many in zip(slots, counts, strict=True)
-                    for _ in range(many)
-                ]
+                mine = [model.nodes.names[slot] for slot in taken.places()]
                 assert sorted(mine) == expected
     finally:
         index_module._AHEAD, index_module._SMALL = before
