@@ -109,7 +109,7 @@ def load_settings(
     variables = {name: f"{prefix}{name}".upper() for name in kind.model_fields}
     set_outside = {name for name, variable in variables.items() if variable in os.environ}
     try:
-        return kind(**{name: value for name, value in given.items() if name not in set_outside}, **fixed)
+        return kind(**{name: value for name, value in given.items() if name not in set_outside} | fixed)
     except SettingsError as error:  # a list or mapping in a variable that is not JSON
         broken = next((one for name, one in variables.items() if f'"{name}"' in str(error)), "environment")
         raise ConfigurationError(f"{broken}: not JSON (got {os.environ.get(broken)!r})") from error

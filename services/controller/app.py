@@ -22,6 +22,7 @@ from services.controller.adapters.jobs import JobController
 from services.controller.adapters.keys import Keys, rsa_keys
 from services.controller.adapters.memory import Memories
 from services.controller.adapters.observer import Observer
+from services.controller.adapters.owning import Ownership
 from services.controller.adapters.plain import PlainGangs
 from services.controller.adapters.plain_applier import PlainApplier
 from services.controller.adapters.provisioning import Provisioning
@@ -70,6 +71,7 @@ class Controller:
     consuming: Consuming
     log: EventLog
     cluster: Cluster
+    ownership: Ownership
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -99,6 +101,7 @@ class Controller:
         """Bring the topics in line with what exists, before anything is decided or carried out."""
         while True:
             try:
+                await self.ownership.claim()
                 await ensure_queues(self.hands.api, self.hands.views)
                 self.jobs.vanished(await self.hands.observer.recover())
                 await self.hands.observer.flush()
@@ -242,6 +245,7 @@ def build(
         consuming=consuming,
         log=log,
         cluster=cluster,
+        ownership=Ownership(log, cluster, clock, where=settings.log, replace=settings.replace_cluster),
     )
 
 

@@ -78,6 +78,12 @@ class ControllerSettings(CommonSettings):
         " are created Pending, all of a gang, then bound; for policies, webhooks or schedulers of others that"
         " must see a pod before it has a node.",
     )
+    replace_cluster: bool = Field(
+        default=False,
+        description="Whether to start although the log tells of another cluster, and tell of this one"
+        " instead. For the first start after a cluster was made anew; left on, it hides that two clusters fill"
+        " one log.",
+    )
     dry_run_seconds: float = Field(
         300.0,
         ge=0,

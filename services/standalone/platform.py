@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
 from services.admission.app import build as build_admission
 from services.admission.settings import AdmissionSettings
+from services.controller.app import Controller
 from services.controller.app import build as build_controller
 from services.controller.settings import ControllerSettings
 from services.gateway.app import build as build_gateway
@@ -32,7 +33,7 @@ from shared.api.resources import (
     QUEUES,
 )
 from shared.clock import Clock
-from shared.errors import ConfigurationError, NotFound, StartupError
+from shared.errors import ConfigurationError, NotFound, StartupError, Unavailable
 from shared.events.topics import SPECS
 from shared.kube.client import connect
 from shared.kube.port import Cluster
@@ -104,7 +105,7 @@ async def run_platform(
             telemetry=telemetry("admission"),
         )
         controller = build_controller(
-            config.of("controller", ControllerSettings),
+            config.of("controller", ControllerSettings, log=options.log_url, **_replacing(options)),
             clock=clock,
             log=log,
             cluster=cluster,
@@ -125,6 +126,9 @@ async def run_platform(
             ids=ids,
             telemetry=telemetry("workflows"),
         )
+        await controller.ownership.claim()
+        if options.kubeconfig is None:
+            stack.push_async_callback(_release, controller)
         services: list[Service] = [gateway, admission, controller, scheduler, workflows]
         if options.operations_port:
             operations = await serve_operations(services, measured, options.host, options.operations_port)
@@ -173,6 +177,17 @@ async def _simulate(
         simulated_cluster(nodes, kubeconfig, clock=clock, ids=ids, host=options.host)
     )
     return kubeconfig
+
+
+def _replacing(options: Options) -> dict[str, bool]:
+    """A log that no other process can open is any simulated cluster's: each start makes a new one."""
+    return {"replace_cluster": True} if options.kubeconfig is None and options.log is None else {}
+
+
+async def _release(controller: Controller) -> None:
+    """Let the next platform have the log of a simulated cluster, which ends here."""
+    with suppress(Unavailable):
+        await controller.ownership.release()
 
 
 async def _require_crds(cluster: Cluster, kubeconfig: Path) -> None:

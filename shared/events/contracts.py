@@ -581,6 +581,15 @@ class PodDisruptionBudgetState(Contract):
     disruptions_allowed: Count = 0
 
 
+class ClusterState(Contract):
+    """The cluster that the log tells of; there is one, and its key has no name."""
+
+    TYPE = "dev.pumice.state.cluster.v1"
+    uid: str
+    """UID of the namespace kube-system."""
+    since: datetime
+
+
 class PriorityClassState(Contract):
     """A priority class."""
 
@@ -665,6 +674,7 @@ ClusterFact = (
     | PodDisruptionBudgetState
     | HyperNodeState
     | PolicyState
+    | ClusterState
     | JobState
 )
 Event = (
@@ -703,6 +713,7 @@ EVENTS: dict[str, type[Contract]] = {
         PodDisruptionBudgetState,
         HyperNodeState,
         PolicyState,
+        ClusterState,
         JobState,
         QueueUsage,
     )

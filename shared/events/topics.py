@@ -97,7 +97,7 @@ TOPICS: Final[dict[str, Topic]] = {
             "kind/namespace/name",
             ("controller",),
             "What exists: nodes, pods, queues, podgroups, priority classes, disruption budgets, hypernodes, "
-            "the policy, jobs.",
+            "the policy, jobs; and of which cluster.",
             (
                 c.NodeState,
                 c.PodState,
@@ -107,6 +107,7 @@ TOPICS: Final[dict[str, Topic]] = {
                 c.PodDisruptionBudgetState,
                 c.HyperNodeState,
                 c.PolicyState,
+                c.ClusterState,
                 c.JobState,
             ),
         ),
@@ -164,7 +165,7 @@ def state_key(kind: str, namespace: str, name: str) -> bytes:
     """Return the key of a ``cluster-state`` record; ``namespace`` is empty for cluster-wide kinds.
 
     ``kind`` is ``node``, ``pod``, ``queue``, ``podgroup``, ``priorityclass``,
-    ``poddisruptionbudget``, ``hypernode``, ``policy`` or ``job``.
+    ``poddisruptionbudget``, ``hypernode``, ``policy``, ``cluster`` or ``job``.
     """
     return f"{kind}/{namespace}/{name}".encode()
 

@@ -14,6 +14,7 @@ import pytest
 
 from tests.fixtures.processes import Process
 from tests.fixtures.waiting import eventually
+from tools.kafka import Broker
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -171,13 +172,16 @@ async def test_a_data_file_that_is_no_log_is_named(tmp_path: Path):
 
 
 @asynccontextmanager
-async def up(directory: Path, *words: str) -> AsyncIterator[Process]:
+async def up(directory: Path, *words: str, **env: str) -> AsyncIterator[Process]:
     ready = directory / "ready.json"
-    process = Process("up", *UP, *words, "--ready-file", str(ready), directory=directory)
+    ready.unlink(missing_ok=True)
+    process = Process("up", *UP, *words, "--ready-file", str(ready), directory=directory, env=env)
     await process.start()
     try:
         await eventually(
-            lambda: ready.exists() or not process.running, what=f"the platform: {process.output}"
+            lambda: ready.exists() or not process.running,
+            what=f"the platform: {process.output}",
+            seconds=100,
         )
         yield process
     finally:
@@ -193,6 +197,29 @@ async def test_two_processes_on_one_data_directory_are_refused_and_the_first_goe
         assert first.running
         assert await first.stop() == 0
         assert first.unclean == []
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(400)
+async def test_two_simulated_clusters_on_one_broker_are_refused_until_the_first_has_ended(
+    tmp_path: Path, own_kafka_broker: Broker
+):
+    log = f"kafka://{own_kafka_broker.bootstrap}"
+    async with up(tmp_path, "--log", log) as first:
+        assert first.running, first.output
+        (tmp_path / "second").mkdir()
+        await refuses(
+            tmp_path / "second", (*UP, "--log", log), log, "another cluster", "PUMICE_REPLACE_CLUSTER", code=1
+        )
+        assert first.running
+        assert await first.stop() == 0
+        assert first.unclean == []
+    async with up(tmp_path, "--log", log) as next_one:
+        assert next_one.running, next_one.output
+        await next_one.kill()
+    async with up(tmp_path, "--log", log, PUMICE_REPLACE_CLUSTER="true") as after_a_crash:
+        assert after_a_crash.running, after_a_crash.output
+        assert await after_a_crash.stop() == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
