@@ -47,6 +47,7 @@ from simulator.cluster import simulated_cluster
 from simulator.kubelet import NodeSpec, parse_nodes
 
 _READY_PAUSE: Final = 0.02
+_PARTING_SECONDS: Final = 2.0
 
 S = TypeVar("S", bound=CommonSettings)
 
@@ -186,8 +187,9 @@ def _replacing(options: Options) -> dict[str, bool]:
 
 async def _release(controller: Controller) -> None:
     """Let the next platform have the log of a simulated cluster, which ends here."""
-    with suppress(Unavailable):
-        await controller.ownership.release()
+    with suppress(Unavailable, TimeoutError):
+        async with asyncio.timeout(_PARTING_SECONDS):
+            await controller.ownership.release()
 
 
 async def _require_crds(cluster: Cluster, kubeconfig: Path) -> None:
