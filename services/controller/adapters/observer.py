@@ -49,6 +49,7 @@ KINDS: Final = {
     r.QUEUES: "queue",
     r.PODGROUPS: "podgroup",
     r.PRIORITYCLASSES: "priorityclass",
+    r.HYPERNODES: "hypernode",
     r.CONFIGMAPS: "policy",
     r.JOBS: "job",
 }
@@ -100,6 +101,7 @@ class Observer:
         """Called with the PodGroup of a gang that was found too large."""
         self._problems: dict[Ref, str] = {}
         """Why an object has no fact, as it was said."""
+        views.label_keys.on_growth = self._labels_count
         self._wake = asyncio.Event()
         self._publishing = asyncio.Lock()
         told: Final = Counter(
@@ -124,6 +126,12 @@ class Observer:
             if raw is not None and _holds_room(raw):
                 seen[raw["metadata"]["uid"]] = raw
             self._wake.set()
+
+    def _labels_count(self) -> None:
+        """Tell anew of all pods and gangs: placing depends on more of their labels than before."""
+        for resource in (r.PODS, r.PODGROUPS):
+            for namespace, name in self._views.store(resource):
+                self.touch(resource, namespace, name)
 
     def hold(self, namespace: str, pod: str) -> None:
         """Keep a pod's fact although the pod is gone: a crash before :meth:`release` finds it vanished."""
@@ -330,11 +338,14 @@ class Observer:
     def _priority_class(self, raw: JSON) -> Contract:
         return facts.priority_class_state(raw)
 
+    def _hypernode(self, raw: JSON) -> Contract:
+        return facts.hypernode_state(raw)
+
     def _policy(self, raw: JSON) -> Contract | None:
         return facts.policy_state(raw, self._policy_key)
 
     def _pod(self, raw: JSON) -> Contract:
-        shape = self._shapes.of(raw, self._views.priorities)
+        shape = self._shapes.labelled(raw, self._views.priorities)
         return facts.pod_state(raw, shape, self._schedulers, self._gangs.membership(raw))
 
     def _podgroup(self, raw: JSON) -> Contract:
@@ -365,6 +376,7 @@ class Observer:
         r.QUEUES: _queue,
         r.PODGROUPS: _podgroup,
         r.PRIORITYCLASSES: _priority_class,
+        r.HYPERNODES: _hypernode,
         r.CONFIGMAPS: _policy,
         r.JOBS: _job,
     }

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import orjson
 
+from services.controller.adapters.label_keys import LabelKeys
+from services.controller.core.kin import chosen
 from services.controller.core.model import JSON, Priorities
 from services.controller.core.shapes import shape_of
 from shared.api import names
@@ -35,8 +37,25 @@ class Shapes:
 
     _LIMIT: Final = 4096
 
-    def __init__(self) -> None:
+    def __init__(self, keys: LabelKeys) -> None:
+        self._keys = keys
         self._known: dict[Hashable, Shape] = {}
+        self._labelled: dict[Hashable, tuple[Shape, Shape]] = {}
+        """By identity and labels: the shape without labels (which keeps its identity), and with them."""
+
+    def labelled(self, pod: JSON, priorities: Priorities) -> Shape:
+        """Return a pod's shape with the labels that placing depends on. Raises as :meth:`of`."""
+        shape = self.of(pod, priorities)
+        labels = chosen(pod["metadata"].get("labels") or {}, self._keys.known)
+        if not labels:
+            return shape
+        key = (id(shape), tuple(labels.items()))
+        known = self._labelled.get(key)
+        if known is None or known[0] is not shape:
+            if len(self._labelled) >= self._LIMIT:
+                self._labelled.clear()
+            known = self._labelled[key] = (shape, shape.model_copy(update={"labels": labels}))
+        return known[1]
 
     def of(self, pod: JSON, priorities: Priorities) -> Shape:
         """Return a pod's shape. Raises ValueError for one that cannot be read."""
@@ -52,6 +71,7 @@ class Shapes:
                 self._known.clear()
             shape = shape_of(PodSpec.model_validate(relevant), annotations, priorities)
             self._known[key] = shape
+            self._keys.learn(shape)
         return shape
 
 

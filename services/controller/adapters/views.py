@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Collection, Iterable
 from typing import Final, NamedTuple
 
+from services.controller.adapters.label_keys import LabelKeys
 from services.controller.adapters.shape_cache import placing
 from services.controller.core.dependencies import waiting_tasks
 from services.controller.core.gangs import gang_of
@@ -105,6 +106,8 @@ class Views(Informers):
         self._gangs: dict[str, tuple[tuple[object, ...], Gang | None, str]] = {}
         """What a job's gang depends on, the gang, and why it cannot be told."""
         self._priorities: Priorities | None = None
+        self.label_keys = LabelKeys()
+        """Keys of the labels that placing depends on."""
 
     def fold(self, resource: Resource, obj: JSON) -> None:
         """Take in the answer to a write; not of a ConfigMap: those that we write are jobs', not the policy."""
@@ -177,15 +180,20 @@ class Views(Informers):
         if group is None:
             return None
         pods = self.pods(wanted)
-        basis = _gang_basis(wanted, status, group, pods)
+        basis = (*_gang_basis(wanted, status, group, pods), self.label_keys.known)
         cached = self._gangs.get(key)
         if cached is None or cached[0] != basis or self._priorities is None:
             gang, problem = None, ""
             try:
-                gang = gang_of(wanted, status, group, self.priorities, pods)
+                gang = gang_of(wanted, status, group, self.priorities, pods, self.label_keys.known)
             except ValueError as error:  # a quantity or expression that the API server let pass
                 problem = words(error)
             cached = self._gangs[key] = (basis, gang, problem)
+            known = self.label_keys.known
+            for task in gang.tasks if gang else ():
+                self.label_keys.learn(task.shape)
+            if self.label_keys.known != known:
+                return self.gang(key)
         return cached[1]
 
     def gang_problem(self, key: str) -> str:

@@ -9,9 +9,10 @@ from typing import Final
 from services.controller.core.dependencies import gang_minimum, minimums, waiting_tasks
 from services.controller.core.dryrun import read_shapes
 from services.controller.core.grouping import job_topology, partition_name, partitions
+from services.controller.core.kin import chosen
 from services.controller.core.lifecycle import LIVE
 from services.controller.core.model import GroupView, Priorities, Task, Wanted
-from services.controller.core.pods import placing_spec, pod_annotations
+from services.controller.core.pods import placing_spec, pod_annotations, task_labels
 from services.controller.core.podview import PodView
 from services.controller.core.shapes import shape_of
 from services.controller.core.status import Status
@@ -29,13 +30,15 @@ def gang_of(
     group: GroupView | None,
     priorities: Priorities,
     pods: Sequence[PodView] = (),
+    label_keys: Collection[str] = (),
 ) -> Gang | None:
     """Return the gang of the job's present generation; None when it wants no pods or has no PodGroup.
 
     A member whose name an older pod still has is left out until that one is gone: it cannot be made yet.
     While members wait for a node, those that have ended are left out too, and count for the minimum.
-    So are members of tasks that wait for others, with what they would count for it. Raises ValueError
-    where a template, or what the PodGroup notes about it, cannot be read.
+    So are members of tasks that wait for others, with what they would count for it. ``label_keys`` are those
+    of the labels that placing depends on. Raises ValueError where a template, or what the PodGroup notes
+    about it, cannot be read.
     """
     phase = status.phase or JobPhase.PENDING
     if wanted.deleting or phase not in LIVE or group is None or group.deleting or not wanted.tasks:
@@ -50,7 +53,7 @@ def gang_of(
     out = ended | frozenset(pod.name for pod in pods if pod.generation != status.generation)
     if waiting:
         out |= _absent(wanted, waiting, own)
-    shapes = _shapes(wanted, group, priorities)
+    shapes = _shapes(wanted, group, priorities, label_keys)
     tasks = tuple(
         _task(wanted, task, shapes[task.name], least[task.name], out, ended) for task in wanted.tasks
     )
@@ -158,13 +161,23 @@ def _task(
     )
 
 
-def _shapes(wanted: Wanted, group: GroupView, priorities: Priorities) -> dict[str, Shape]:
+def _shapes(
+    wanted: Wanted, group: GroupView, priorities: Priorities, label_keys: Collection[str]
+) -> dict[str, Shape]:
     """Return each task's shape: as its PodGroup notes it, else (it is of an older version) as written."""
     noted = read_shapes(group.shapes)
-    return {
+    shapes = {
         task.name: noted[task.name].shape_now(priorities)
         if task.name in noted
         else shape_of(placing_spec(wanted, task), pod_annotations(wanted, task), priorities)
+        for task in wanted.tasks
+    }
+    if not label_keys:
+        return shapes
+    return {
+        task.name: shapes[task.name].model_copy(
+            update={"labels": chosen(task_labels(wanted, task), label_keys)}
+        )
         for task in wanted.tasks
     }
 

@@ -74,6 +74,12 @@ def inherited_labels(wanted: Wanted, task: Task, index: int) -> dict[str, str]:
     return inherited if partition is None else inherited | {names.PARTITION_ID: str(partition)}
 
 
+def task_labels(wanted: Wanted, task: Task) -> dict[str, str]:
+    """Return the labels that all pods of a task have."""
+    labels = dict(task.spec.template.metadata.labels) | _labels(wanted, task, 0)
+    return {key: value for key, value in labels.items() if key not in (names.TASK_INDEX, names.PARTITION_ID)}
+
+
 def _labels(wanted: Wanted, task: Task, index: int) -> dict[str, str]:
     return inherited_labels(wanted, task, index) | {
         names.JOB_NAME: wanted.name,

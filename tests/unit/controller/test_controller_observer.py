@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from services.controller.adapters.label_keys import LabelKeys
 from services.controller.adapters.shape_cache import Shapes
 from services.controller.core import facts
 from services.controller.core.model import Priorities
@@ -191,7 +192,7 @@ async def test_a_jobs_fact_tells_its_state_and_its_requests(world):
 
 
 def test_pods_of_one_template_share_a_shape_and_others_do_not():
-    shapes = Shapes()
+    shapes = Shapes(LabelKeys())
     one = {
         "metadata": {"name": "a"},
         "spec": {"containers": [{"name": "x", "image": "1", "resources": {"requests": {"cpu": 1}}}]},
