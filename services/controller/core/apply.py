@@ -131,9 +131,12 @@ def _is_possible(decision: GangDecided, gang: Gang, steps: Sequence[Step]) -> bo
 def conclude(
     decision: GangDecided, gang: Gang, bound: Sequence[BoundPod], failures: Sequence[BindFailure]
 ) -> Conclusion:
-    """Decide whether what could be bound stands."""
+    """Decide whether what could be bound stands.
+
+    A binding that is neither bound nor failed was not tried, as the gang would not have had its minimum.
+    """
     tasks = {binding.pod: binding for binding in decision.bindings}
-    if not failures:
+    if len(bound) == len(tasks):
         return Conclusion(DecisionOutcome.APPLIED, tuple(bound))
     if _enough(decision, gang, [tasks[pod.pod] for pod in bound]):
         return Conclusion(DecisionOutcome.PARTIAL, tuple(bound), tuple(failures))
@@ -141,8 +144,15 @@ def conclude(
         DecisionOutcome.ROLLED_BACK,
         failures=tuple(failures),
         take_back=tuple(bound),
-        message=f"{len(failures)} of {len(decision.bindings)} bindings failed: {failures[0].message}",
+        message=why_in_vain(decision, failures),
     )
+
+
+def why_in_vain(decision: GangDecided, failures: Sequence[BindFailure]) -> str:
+    """Say why a decision is taken back."""
+    if not failures:
+        return "other pods of the gang are gone: with these alone it would be below its minimum"
+    return f"{len(failures)} of {len(decision.bindings)} bindings failed: {failures[0].message}"
 
 
 def _void(decision: GangDecided, gang: Gang) -> str:

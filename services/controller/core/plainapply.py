@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from services.controller.core.apply import BindExisting, Conclusion, InPlace
+from services.controller.core.apply import BindExisting, Conclusion, InPlace, why_in_vain
 from services.controller.core.closing import Nodes, closed
 from services.controller.core.members import MemberPod
 from services.controller.core.plaingangs import PlainGroup, task_of
@@ -94,8 +94,8 @@ def conclude_plain(
     bound: Sequence[BoundPod],
     failures: Sequence[BindFailure],
 ) -> Conclusion:
-    """Decide whether what could be bound stands."""
-    if not failures:
+    """Decide whether what could be bound stands; see :func:`.apply.conclude`."""
+    if len(bound) == len(decision.bindings):
         return Conclusion(DecisionOutcome.APPLIED, tuple(bound))
     if _enough(decision, group, pods, [pod.pod for pod in bound]):
         return Conclusion(DecisionOutcome.PARTIAL, tuple(bound), tuple(failures))
@@ -104,7 +104,7 @@ def conclude_plain(
         DecisionOutcome.ROLLED_BACK,
         failures=tuple(failures),
         take_back=again,
-        message=f"{len(failures)} of {len(decision.bindings)} bindings failed: {failures[0].message}",
+        message=why_in_vain(decision, failures),
     )
 
 

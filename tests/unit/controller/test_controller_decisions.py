@@ -179,6 +179,17 @@ def test_a_tasks_own_minimum_holds_beside_the_jobs():
 class TestCarriedOut:
     pytestmark = pytest.mark.looptime
 
+    async def test_a_decision_that_counts_on_pods_which_are_gone_is_taken_back_untried(self, world):
+        async with world() as w:
+            await w.admit(job())
+            await w.decide(pods={"train-master-0"}, minimum=1)
+            [result] = await w.results()
+            assert (result.outcome, result.bound) == (DecisionOutcome.ROLLED_BACK, ())
+            assert "other pods of the gang are gone" in result.message
+            assert w.pods() == {}
+            await w.decide()
+            assert (await w.results(2))[1].outcome is DecisionOutcome.APPLIED
+
     async def test_one_refused_pod_of_a_gang_takes_all_of_it_back(self, world):
         async with world() as w:
             await w.admit(job())

@@ -14,6 +14,7 @@ from shared.api import names
 from shared.api import resources as r
 from shared.errors import Conflict, Refused, Unavailable
 from shared.events import topics
+from shared.events.contracts import Binding, GangDecided, GangRef
 from shared.log.core.state import record_size, too_large
 from shared.telemetry.telemetry import Telemetry
 from tests.unit.controller.conftest import Life, Mortal
@@ -278,6 +279,30 @@ async def test_a_decision_that_reaches_too_few_pods_leaves_none_of_the_gang_boun
         broken.clear()
         w.put(plain_pod("web-2", owner=owner))  # as its owner does
         await w.all_bound("web-1", "web-2")
+
+
+async def test_a_decision_that_counts_on_pods_which_are_gone_is_taken_back_untried(plain):
+    async with plain() as w:
+        w.node("n1")
+        group = w.pod_group("pair", 2)
+        w.put(plain_pod("a", group="pair"))
+        await asyncio.sleep(1)
+        gang = GangRef(namespace="default", name="pair", uid=group["metadata"]["uid"])
+        decided = GangDecided(
+            decision="half",
+            pool="default",
+            gang=gang,
+            enqueue=True,
+            bindings=(Binding(pod="a", task="", node="n1"),),
+            minimum=1,
+            decided_at=w.one.clock.now(),
+        )
+        await w.one.send(topics.BIND_DECISIONS, b"default", decided, event_id="half")
+        [result] = await w.one.results()
+        assert (result.outcome, result.bound) == ("rolled-back", ())
+        assert w.nodes_of("a") == [None]
+        w.put(plain_pod("b", group="pair"))
+        await w.all_bound("a", "b")
 
 
 async def test_a_pod_that_nobody_would_make_again_is_not_taken_back(plain):
