@@ -11,12 +11,15 @@ schedules again what it is given then, from a model built anew. So a process tha
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Final
 
 from services.scheduler.adapters.metrics import Metrics
+from services.scheduler.adapters.plugins import installed
 from services.scheduler.adapters.policies import first_of_file, follow_file
 from services.scheduler.adapters.pool import GROUP, Pool
 from services.scheduler.core.configuration import configure
+from services.scheduler.core.own import PluginError
 from services.scheduler.settings import SchedulerSettings
 from shared.clock import Clock
 from shared.errors import ContractError, Fenced, Unavailable
@@ -27,11 +30,13 @@ from shared.events.dead_letters import bury
 from shared.liveness import watch
 from shared.log.core.partitioner import partition_for
 from shared.log.port import Consumer, Delivery, EventLog, TopicPartition
+from shared.plugins import Maker
 from shared.service import Health, Ids
 from shared.telemetry.telemetry import Telemetry
 
 _PAUSE: Final = 0.2
 _POLL: Final = 1.0
+_MEND_PAUSE: Final = 5.0
 
 
 class Scheduler:
@@ -40,7 +45,14 @@ class Scheduler:
     name = "scheduler"
 
     def __init__(
-        self, settings: SchedulerSettings, *, clock: Clock, log: EventLog, ids: Ids, telemetry: Telemetry
+        self,
+        settings: SchedulerSettings,
+        *,
+        clock: Clock,
+        log: EventLog,
+        ids: Ids,
+        telemetry: Telemetry,
+        own: Mapping[str, Maker],
     ) -> None:
         self.health = Health()
         self.pools: dict[str, Pool] = {}
@@ -50,8 +62,11 @@ class Scheduler:
         self._ids = ids
         self._telemetry = telemetry
         self._metrics = Metrics(telemetry.registry)
+        self._own = own
         self._policy = (
-            None if settings.policy_file is None else first_of_file(settings.policy_file, settings.policy())
+            None
+            if settings.policy_file is None
+            else first_of_file(settings.policy_file, settings.policy(), self._own)
         )
         self._known = set(settings.pools)
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -108,7 +123,7 @@ class Scheduler:
 
     def _on_policy(self, text: str) -> None:
         """A file says something else: all pools take it, and those to come if it can be used."""
-        if not configure(text, self._settings.policy()).problems:
+        if not configure(text, self._settings.policy(), self._own).problems:
             self._policy = text
         for pool in self.pools.values():
             pool.policy(text, f"policy file {self._settings.policy_file}")
@@ -149,6 +164,7 @@ class Scheduler:
             metrics=self._metrics,
             health=self.health,
             on_pool=self._see,
+            own=self._own,
         )
         if self._policy is not None:
             pool.policy(self._policy, f"policy file {self._settings.policy_file}")
@@ -164,6 +180,19 @@ class Scheduler:
                 extra={"pool": pool.name},
             )
             self._fenced = True
+        except* PluginError as group:
+            await self._mend(pool.name, group)
+
+    async def _mend(self, name: str, errors: BaseExceptionGroup[PluginError]) -> None:
+        """Begin a pool anew after a while: what its plugin left undone half way is of no use."""
+        error: BaseException = errors
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        self._telemetry.log.error("%s: nothing is decided until it is mended", error, extra={"pool": name})
+        self.health.waits(f"plugins of pool {name}", str(error))
+        await self._clock.sleep(_MEND_PAUSE)
+        del self._running[name]
+        self._take(name)
 
     async def _leave(self, name: str) -> None:
         task = self._running.pop(name)
@@ -209,7 +238,17 @@ class Scheduler:
 
 
 def build(
-    settings: SchedulerSettings, *, clock: Clock, log: EventLog, ids: Ids, telemetry: Telemetry
+    settings: SchedulerSettings,
+    *,
+    clock: Clock,
+    log: EventLog,
+    ids: Ids,
+    telemetry: Telemetry,
+    own: Mapping[str, Maker] | None = None,
 ) -> Scheduler:
-    """Put a scheduler together; it needs no cluster. Raises ConfigurationError for a policy file."""
-    return Scheduler(settings, clock=clock, log=log, ids=ids, telemetry=telemetry)
+    """Put a scheduler together; it needs no cluster. ``own``: plugins, those that are installed by default.
+
+    Raises ConfigurationError for a policy file that cannot be used.
+    """
+    own = installed() if own is None else own
+    return Scheduler(settings, clock=clock, log=log, ids=ids, telemetry=telemetry, own=own)

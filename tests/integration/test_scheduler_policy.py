@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from services.scheduler.app import build
 from services.scheduler.settings import SchedulerSettings
 from shared.errors import ConfigurationError
 from shared.events import contracts as c
+from shared.plugins import Floats, NodesView, Plugin, PodShape
 from shared.telemetry.telemetry import Telemetry
 from tests.integration.test_scheduler_service import World, gang, running
 
@@ -177,3 +180,73 @@ async def test_a_file_wins_over_the_log(tmp_path: Path) -> None:
         await asyncio.sleep(0.2)
         await say(world, WRONG)
         assert await place(world, "packed") == "b"
+
+
+# ---------------------------------------------------------------------- plugins
+
+PLUGIN = SPREADS + "  - name: ours\n    onError: {}\n"
+
+
+class Last(Plugin):
+    """The last node by name is the best, as long as it works."""
+
+    works = True
+
+    def scores(self, shape: PodShape, nodes: NodesView) -> Floats:
+        if not self.works:
+            raise RuntimeError("it does not work")
+        return np.array([float(ord(name)) for name in nodes.names])
+
+
+@pytest.fixture
+def last() -> Iterator[type[Last]]:
+    yield Last
+    Last.works = True
+
+
+def maker(_: object) -> Plugin:
+    return Last()
+
+
+async def test_a_plugin_named_in_the_file_decides(tmp_path: Path, last: type[Last]) -> None:
+    world, file = await a_world(), tmp_path / "policy.conf"
+    file.write_text(PLUGIN.format("skip"))
+    async with running(world, own={"ours": maker}, policy_file=file):
+        await asyncio.sleep(0.2)
+        assert await place(world, "by-plugin") == "b"
+
+
+async def test_a_plugin_whose_errors_are_skipped_is_named_once_and_counted(
+    tmp_path: Path, last: type[Last], caplog: pytest.LogCaptureFixture
+) -> None:
+    world, file = await a_world(), tmp_path / "policy.conf"
+    file.write_text(PLUGIN.format("skip"))
+    last.works = False
+    async with running(world, own={"ours": maker}, policy_file=file) as scheduler:
+        await asyncio.sleep(0.2)
+        for name in ("one", "two", "three"):
+            assert await place(world, name) == "a"
+        assert scheduler.health.ready
+        assert 'plugin_errors_total{plugin="ours",pool="default"}' in scheduler._telemetry.exposition()
+    told = [record.getMessage() for record in caplog.records if "plugin ours" in record.getMessage()]
+    assert told == ["plugin ours: scores: raised RuntimeError: it does not work (skipped)"]
+
+
+async def test_a_plugin_whose_errors_are_fatal_stops_its_pool_until_it_is_mended(
+    tmp_path: Path, last: type[Last]
+) -> None:
+    world, file = await a_world(), tmp_path / "policy.conf"
+    file.write_text(PLUGIN.format("fatal"))
+    last.works = False
+    async with running(world, own={"ours": maker}, policy_file=file) as scheduler:
+        await asyncio.sleep(0.2)
+        await world.gang(gang("waits", 1))
+        await asyncio.sleep(2)
+        assert await world.decisions() == []
+        [why] = scheduler.health.reasons.values()
+        assert why == "plugin ours: scores: raised RuntimeError: it does not work"
+        last.works = True
+        await asyncio.sleep(6)
+        assert scheduler.health.ready
+        [decision] = await world.decisions()
+        assert (decision.gang.name, decision.bindings[0].node) == ("waits", "b")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -24,6 +24,7 @@ from shared.events.codec import decode, encode
 from shared.events.envelope import Envelope
 from shared.log.memory import MemoryLog
 from shared.log.port import Delivery, Record
+from shared.plugins import Maker
 from shared.telemetry.telemetry import Telemetry
 
 pytestmark = pytest.mark.looptime
@@ -138,13 +139,16 @@ def gang(name: str, count: int, *, pool: str = "default", generation: int = 0) -
 
 
 @asynccontextmanager
-async def running(world: World, **settings: Any) -> AsyncIterator[Scheduler]:
+async def running(
+    world: World, own: Mapping[str, Maker] | None = None, **settings: Any
+) -> AsyncIterator[Scheduler]:
     scheduler = build(
         SchedulerSettings(**settings),
         clock=world.clock,
         log=world.log,
         ids=world.ids,
         telemetry=Telemetry("scheduler"),
+        own=own,
     )
     task = asyncio.create_task(scheduler.run())
     try:

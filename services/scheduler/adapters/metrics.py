@@ -65,3 +65,9 @@ class Metrics:
         self.policy_changes = Counter(
             "pumice_scheduler_policy_changes", "Changes of the policy.", ["pool"], registry=registry
         )
+        self.plugin_errors = Counter(
+            "pumice_scheduler_plugin_errors",
+            "Wrong answers of plugins that were skipped.",
+            ["pool", "plugin"],
+            registry=registry,
+        )

@@ -7,7 +7,7 @@ until there is a better one: nobody chose any other policy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -18,6 +18,7 @@ from services.scheduler.core.policy import Policy
 from shared.clock import Clock
 from shared.errors import ConfigurationError
 from shared.events.contracts import PolicyState
+from shared.plugins import Maker
 from shared.service import Health
 from shared.telemetry.telemetry import Telemetry
 
@@ -32,7 +33,7 @@ def read_file(path: Path) -> str:
         raise ConfigurationError(f"policy file {path}: {error}") from error
 
 
-def first_of_file(path: Path, base: Policy, own: Collection[str] = ()) -> str:
+def first_of_file(path: Path, base: Policy, own: Mapping[str, Maker] | None = None) -> str:
     """Return the text of a file whose policy can be used. Raises ConfigurationError, one line."""
     text = read_file(path)
     problems = configure(text, base, own).problems
@@ -78,7 +79,7 @@ class Policies:
         model: Model,
         *,
         from_log: bool,
-        own: Collection[str],
+        own: Mapping[str, Maker] | None,
         telemetry: Telemetry,
         metrics: Metrics,
         health: Health,

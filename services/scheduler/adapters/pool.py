@@ -9,12 +9,13 @@ end; then what of those decisions is not seen yet is counted as in flight. Only 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final, NoReturn, TypeVar
 
 from services.scheduler.adapters.feed import Feed, OnPool
 from services.scheduler.adapters.metrics import Metrics
+from services.scheduler.adapters.plugins import PluginErrors
 from services.scheduler.adapters.policies import Policies
 from services.scheduler.adapters.publish import (
     decision_record,
@@ -35,6 +36,7 @@ from shared.events import topics
 from shared.events.codec import decode
 from shared.events.contracts import Gang, GangDecided, Reason
 from shared.log.port import EventLog, Reader, Record, TopicPartition, TransactionalProducer
+from shared.plugins import Maker
 from shared.service import Health, Ids
 from shared.telemetry.spans import FinishedSpan, TraceContext, format_traceparent, hashed_id
 from shared.telemetry.telemetry import Telemetry
@@ -63,7 +65,7 @@ class Pool:
         metrics: Metrics,
         health: Health,
         on_pool: OnPool,
-        own: Collection[str] = (),
+        own: Mapping[str, Maker] | None = None,
     ) -> None:
         self.name = name
         self.model = Model(name, settings.policy())
@@ -82,6 +84,7 @@ class Pool:
             metrics=metrics,
             health=health,
         )
+        self._plugin_errors = PluginErrors(name, telemetry, metrics)
         self._feed = Feed(self.model, telemetry, on_pool=on_pool, on_policy=self._policies.told)
         self._reporter = Reporter(self.model)
         self._producer: TransactionalProducer | None = None
@@ -105,7 +108,10 @@ class Pool:
         self._notice()
 
     async def run(self) -> None:
-        """Schedule until cancelled. Raises Fenced when a newer scheduler took the pool."""
+        """Schedule until cancelled.
+
+        Raises Fenced when a newer scheduler took the pool, PluginError when a plugin that must not fail did.
+        """
         self._health.waits(f"pool {self.name}", "reading the cluster's state")
         try:
             await self._patiently(self._open)
@@ -225,6 +231,8 @@ class Pool:
         started, now = self._clock.monotonic(), self._clock.now()
         outcome = decide(self.model, now, limit=self._settings.cycle_gangs)
         self._cycle += 1
+        self._health.ok(f"plugins of pool {self.name}")
+        self._plugin_errors.tell(self.model.policy, started)
         self._metrics.cycle.labels(self.name).observe(self._clock.monotonic() - started)
         if outcome.wake_at is not None:
             self._wake_in((outcome.wake_at - now).total_seconds())

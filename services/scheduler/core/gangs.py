@@ -177,6 +177,8 @@ class Gang:
                 case "share":
                     self.share = self._dominant_share(totals)
                     compared.append(self.share)
+                case _:
+                    compared.append(what(contract))
         return int(not starved), tuple(compared), since, contract.namespace, contract.name, contract.uid
 
     def _waiting_limit(self, sharing: Sharing) -> float:

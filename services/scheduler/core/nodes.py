@@ -6,7 +6,7 @@ does not matter. Amounts are int64 in base units, arrays are ``[resource, slot]`
 of all nodes is contiguous.
 
 Two logs let others follow at the cost of the change: ``log`` has the slot of every change of room or
-rules; ``rules_log`` only of those of rules (labels, taints, readiness). ``grown`` collects slots
+rules; ``rules_log`` only of those of rules (labels, taints, readiness, capacity). ``grown`` collects slots
 where something may fit that did not fit before, until the cycle takes it; ``moved`` those where room was
 taken or freed for good: trials that are taken back are in ``log``, but not here.
 """
@@ -114,8 +114,8 @@ class Nodes:
             self.unschedulable[slot] = unschedulable
             self.taint_code[slot] = code
             self._set_labels(slot, labels)
-            self.rules_log.append(slot)
         if rules or room:
+            self.rules_log.append(slot)
             self.capacity_version += 1
             self._weigh(slot)
             self.touch(slot)

@@ -17,12 +17,14 @@ _ORDER: Final = (
     "no-nodes",
     "no-node-matches",
     "no-node-tolerated",
+    "no-node-accepted",
     "no-node-ready",
     "pod-too-large",
     "gang-too-large",
     "no-room",
     "nodes-not-matching",
     "nodes-tainted",
+    "nodes-refused",
     "nodes-not-ready",
     "nodes-over-committed",
 )
@@ -46,7 +48,7 @@ def reasons(model: Model, shape: Shape, need: int, *, surplus: bool = False) -> 
             )
         ]
     passed = shape.rules.refusals(slots)
-    allowed = passed.ready & passed.schedulable & passed.untainted & passed.selected & passed.affine
+    allowed = passed.allowed
     filters = _filters(model, shape, slots, passed)
     if not allowed.any():
         return [_nowhere(filters[0], slots.size), *filters[1:]]
@@ -142,6 +144,9 @@ def _filters(model: Model, shape: Shape, slots: SlotArray, passed: Refusals) -> 
         found.append(_filter("nodes-tainted", refused_here, f"are tainted ({words})"))
     if count := refused(passed.schedulable):
         found.append(_filter("nodes-tainted", count, "are unschedulable (cordoned)"))
+    if count := refused(passed.accepted):
+        words = ", ".join(sorted(shape.rules.limits))
+        found.append(_filter("nodes-refused", count, f"are refused by a plugin ({words})"))
     if count := refused(passed.ready):
         found.append(_filter("nodes-not-ready", count, "are not ready"))
     if count := refused(~model.nodes.over[slots]):
@@ -161,6 +166,7 @@ def _filter(code: str, count: int, words: str) -> Reason:
 _NOWHERE: Final = {
     "nodes-not-matching": ("no-node-matches", "change the selector or affinity, or label nodes"),
     "nodes-tainted": ("no-node-tolerated", "add a toleration, or take the taint off"),
+    "nodes-refused": ("no-node-accepted", "ask who runs the cluster what the plugin lets pass"),
     "nodes-not-ready": ("no-node-ready", "look at the nodes"),
     "nodes-over-committed": ("no-node-ready", "look at the nodes"),
 }

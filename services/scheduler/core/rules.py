@@ -26,6 +26,8 @@ from shared.events.contracts import Shape as ShapeContract
 
 _MANY: Final = 64
 
+Limit = Callable[[SlotArray], BoolArray]
+"""Another test of nodes, for one shape: True where its pods may run."""
 Test = Callable[[str | None], object]
 """Of a label's value, None where the label is absent; truth is a match."""
 
@@ -39,6 +41,14 @@ class Refusals:
     untainted: BoolArray
     selected: BoolArray
     affine: BoolArray
+    accepted: BoolArray
+    """By further limits; of nodes that pass all else, otherwise True."""
+
+    @property
+    def allowed(self) -> BoolArray:
+        """Where the node passes all."""
+        plain = self.ready & self.schedulable & self.untainted & self.selected & self.affine
+        return plain & self.accepted
 
 
 class Rules:
@@ -57,6 +67,8 @@ class Rules:
         self._wish: FloatArray = np.zeros(0)
         self._dislike: FloatArray = np.zeros(0)
         self._most = (0.0, 0.0)
+        self.limits: dict[str, Limit] = {}
+        """Further limits by the names of those who set them; set before the first use."""
         self._seen = -1
         self._hard_taints: list[bool] = []
         self._soft_taints: list[int] = []
@@ -102,19 +114,24 @@ class Rules:
         """Say for each node which rule it passes."""
         nodes = self._nodes
         self._learn_taints()
-        return Refusals(
+        passed = Refusals(
             ready=nodes.ready[slots],
             schedulable=~nodes.unschedulable[slots] | self._tolerates_cordon,
             untainted=~np.array(self._hard_taints, np.bool_)[nodes.taint_code[slots]],
             selected=self._selected(slots),
             affine=self._affine(slots),
+            accepted=np.ones(slots.size, np.bool_),
         )
+        for limit in self.limits.values():
+            left = np.flatnonzero(passed.allowed)
+            passed.accepted[left] = limit(slots[left])
+        return passed
 
     # ------------------------------------------------------------------ inside
 
     def _evaluate(self, slots: SlotArray) -> None:
         passed = self.refusals(slots)
-        allowed = passed.ready & passed.schedulable & passed.untainted & passed.selected & passed.affine
+        allowed = passed.allowed
         self.allowed[slots] = allowed
         if self._preferred:
             wish = np.zeros(slots.size)

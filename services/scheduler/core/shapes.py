@@ -6,12 +6,12 @@ Shapes that differ only in amounts share their rules (``rules``).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.resources import PODS, Amounts, Resources
-from services.scheduler.core.rules import Rules
+from services.scheduler.core.rules import Limit, Rules
 from shared.events.contracts import DeviceRequest, NodeTerm, Requirement
 from shared.events.contracts import Shape as ShapeContract
 
@@ -60,15 +60,32 @@ def amounts_of(counts: Mapping[Shape, int]) -> dict[int, int]:
     return total
 
 
-class Shapes:
-    """All shapes seen, by content."""
+LimitMaker = Callable[[Shape, Nodes], Limit]
+"""Makes a further limit for a shape."""
 
-    def __init__(self, resources: Resources, nodes: Nodes) -> None:
+
+class Shapes:
+    """All shapes seen, by content. ``limits``: what limits them beside their own rules, by name."""
+
+    def __init__(
+        self, resources: Resources, nodes: Nodes, limits: Mapping[str, LimitMaker] | None = None
+    ) -> None:
+        self._limits = dict(limits or {})
         self._resources = resources
         self._nodes = nodes
         self._shapes: dict[tuple[Hashable, ...], Shape] = {}
         self._rules: dict[Hashable, Rules] = {}
         self.by_number: list[Shape] = []
+
+    def set_limits(self, limits: Mapping[str, LimitMaker]) -> None:
+        """Limit the shapes by something else from now on: rules are made anew."""
+        if limits == self._limits:
+            return
+        self._limits = dict(limits)
+        self._rules.clear()
+        for shape in self.by_number:
+            shape.rules = self._rules_of(shape.contract, _rules_key(shape.contract))
+            self._limit(shape)
 
     def intern(self, contract: ShapeContract) -> Shape:
         """Return the shape of this content. Priority, gates and extras do not belong to it."""
@@ -84,15 +101,26 @@ class Shapes:
         return self._resources.amounts(quantities)
 
     def _make(self, contract: ShapeContract, key: Hashable) -> Shape:
-        rules = self._rules.get(key)
-        if rules is None:
-            rules = self._rules[key] = Rules(self._nodes, contract)
         requests = {name: amount for name, amount in contract.requests.items() if name != "pods"}
         amounts = self._resources.amounts({**requests, "pods": 1})
         self._nodes.fit_columns()
-        shape = Shape(len(self.by_number), amounts, rules, contract)
+        shape = Shape(len(self.by_number), amounts, self._rules_of(contract, key), contract)
+        self._limit(shape)
         self.by_number.append(shape)
         return shape
+
+    def _rules_of(self, contract: ShapeContract, key: Hashable) -> Rules:
+        """Return the rules that shapes of one content share; with further limits each has its own."""
+        if self._limits:
+            return Rules(self._nodes, contract)
+        rules = self._rules.get(key)
+        if rules is None:
+            rules = self._rules[key] = Rules(self._nodes, contract)
+        return rules
+
+    def _limit(self, shape: Shape) -> None:
+        for name, make in self._limits.items():
+            shape.rules.limits[name] = make(shape, self._nodes)
 
 
 def _device_key(request: DeviceRequest | None) -> Hashable:

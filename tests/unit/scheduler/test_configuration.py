@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Literal
 
 import pytest
 import yaml
@@ -12,17 +13,19 @@ from hypothesis import strategies as st
 from services.scheduler.core.configuration import configure
 from services.scheduler.core.configuration.found import Code
 from services.scheduler.core.configuration.reader import ACTIONS, PLUGINS
-from services.scheduler.core.configuration.terms import SWITCHES, Action, Plugin, Stand
+from services.scheduler.core.configuration.terms import SWITCHES, Action, Stand
+from services.scheduler.core.configuration.terms import Plugin as Word
 from services.scheduler.core.policy import Policy, Sharing
+from shared.plugins import Plugin
 from tests.unit.scheduler.volcano_files import BUILT_IN, HELM
 
-BOTH = ("priority", "share")
-BY_SHARE = ("priority", "share")
+BOTH: tuple[Literal["priority", "share"], ...] = ("priority", "share")
 PLAIN = 'actions: "enqueue, allocate, backfill"\ntiers:\n'
 
 
-def lines(text: str, own: tuple[str, ...] = ()) -> list[str]:
-    return [str(problem) for problem in configure(text, Policy(), own).problems]
+def lines(text: str, *own: str) -> list[str]:
+    makers = {name: lambda _arguments: Plugin() for name in own}
+    return [str(problem) for problem in configure(text, Policy(), makers).problems]
 
 
 def tiers(*plugins: dict[str, object]) -> str:
@@ -59,7 +62,7 @@ def test_a_plugin_that_is_not_named_is_off_and_so_is_one_whose_switch_is_off() -
         ([], Sharing("mixed", False, (), ("broken",))),
         (
             ["priority", "gang", "drf", "proportion"],
-            Sharing("proportion", False, BOTH, ("broken", *BY_SHARE)),
+            Sharing("proportion", False, BOTH, ("broken", *BOTH)),
         ),
         (["drf", "capacity", "priority"], Sharing("capacity", False, BOTH, ("broken", "share", "priority"))),
         ([{"name": "capacity", "enableHierarchy": True}], Sharing("capacity", True, BOTH, ("broken",))),
@@ -72,8 +75,10 @@ def test_a_plugin_that_is_not_named_is_off_and_so_is_one_whose_switch_is_off() -
         ),
     ],
 )
-def test_who_comes_first_follows_from_the_plugins_that_are_named(plugins, sharing) -> None:
-    named = [{"name": one} if isinstance(one, str) else one for one in plugins]
+def test_who_comes_first_follows_from_the_plugins_that_are_named(
+    plugins: list[str | dict[str, object]], sharing: Sharing
+) -> None:
+    named: list[dict[str, object]] = [{"name": one} if isinstance(one, str) else one for one in plugins]
     found = configure(tiers(*named), Policy())
     assert found.problems == ()
     assert found.policy.sharing == sharing
@@ -181,7 +186,7 @@ def test_a_plugin_that_we_do_not_do_is_refused_with_the_reason(name: str) -> Non
 
 
 def test_everything_refused_or_not_done_says_why() -> None:
-    words: list[Plugin | Action] = [*PLUGINS.values(), *ACTIONS.values()]
+    words: list[Word | Action] = [*PLUGINS.values(), *ACTIONS.values()]
     for word in words:
         for one in (word, *word.arguments):
             assert one.why or one.stand not in (Stand.REFUSED, Stand.LACKING), (word.name, one.name)
@@ -240,10 +245,10 @@ def test_no_text_makes_the_reader_fail(text: str) -> None:
 
 def test_own_plugins_are_named_like_any_with_what_becomes_of_their_errors() -> None:
     text = tiers({"name": "quiet", "onError": "fatal", "arguments": {"x": [1]}})
-    assert lines(text, ("quiet",)) == []
+    assert lines(text, "quiet") == []
     assert lines(text) == ["tiers[0].plugins[0].name: unknown plugin 'quiet'"]
     wrong = tiers({"name": "quiet", "onError": "ignore", "enableJobOrder": True})
-    assert lines(wrong, ("quiet",)) == [
+    assert lines(wrong, "quiet") == [
         "tiers[0].plugins[0].enableJobOrder: unknown part of an own plugin",
         "tiers[0].plugins[0].onError: must be one of skip, fatal; is 'ignore'",
     ]

@@ -14,24 +14,48 @@ from datetime import datetime, timedelta
 from functools import partial
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from services.scheduler.core.configuration import configure
 from services.scheduler.core.cycle import decide
 from services.scheduler.core.decisions import Decision
 from services.scheduler.core.model import Model
 from services.scheduler.core.policy import Policy, Scores
 from services.scheduler.core.results import adopt
 from shared.events import contracts as c
+from shared.plugins import Plugin
 from tests.scenarios.scenario import job, node, queue, reports, task
 from tests.scenarios.test_topology import grouped, hypernode, near
 from tests.scenarios.world import Key, World
 
 POLICY = Policy(retry_first=timedelta(0), hold=timedelta(seconds=30), patience=timedelta(days=9))
 SPREAD = Scores(binpack_weight=0.0, node_affinity_weight=5.0, taint_weight=0.0)
+
+
+class Picky(Plugin):
+    """A plugin of somebody's: no pods on n3, GPUs spread, jobs by their names from behind."""
+
+    def feasible(self, shape, nodes):
+        return np.array([name != "n3" for name in nodes.names], np.bool_)
+
+    def scores(self, shape, nodes):
+        return -nodes.used("nvidia.com/gpu").astype(float)
+
+    def order(self, gangs):
+        return np.array([-ord(gang.name[-1]) for gang in gangs], float)
+
+
+PICKY = configure(
+    "actions: allocate\ntiers: [{plugins: [{name: picky}, {name: nodeorder}]}]",
+    POLICY,
+    {"picky": lambda _: Picky()},
+).policy
 POLICIES = [
     POLICY,
+    PICKY,
     replace(POLICY, hold=timedelta(0)),
     replace(POLICY, hold=timedelta(hours=1), scores=SPREAD),
     replace(POLICY, scores=Scores(extended_weight=0.0)),
@@ -363,6 +387,8 @@ class Cluster(RuleBasedStateMachine):
                     assert leaving == releasing.get(name, {}).get(resource, 0), (name, resource)
 
     def a_gang_that_nothing_stops_is_placed(self) -> None:
+        """The queue's priority must count: the gang comes before all others."""
+        self.world.set_policy(POLICY)
         for key in [key for key, gang in self.world.books.gangs.items() if gang.min_resources]:
             self.world.remove_gang(key)  # what it is promised would stop others
         for state in list(self.world.books.queues.values()):

@@ -7,14 +7,16 @@ makes a policy of it.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from services.scheduler.core.configuration.areas import to_policy
 from services.scheduler.core.configuration.document import parse
 from services.scheduler.core.configuration.found import Code, Problem
+from services.scheduler.core.configuration.making import make_own
 from services.scheduler.core.configuration.reader import read
 from services.scheduler.core.policy import Policy
+from shared.plugins import Maker
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +31,19 @@ class Configured:
     notes: tuple[str, ...] = ()
 
 
-def configure(text: str, base: Policy, own: Collection[str] = ()) -> Configured:
-    """Read a configuration file. ``base`` says what a file cannot; ``own`` names plugins beside Volcano's."""
+def configure(text: str, base: Policy, own: Mapping[str, Maker] | None = None) -> Configured:
+    """Read a configuration file.
+
+    ``base`` says what a file cannot; ``own`` makes plugins beside Volcano's, by their names.
+    """
+    own = own or {}
     try:
         document = parse(text)
     except ValueError as error:
         return Configured(base, (Problem("", str(error), Code.UNREADABLE),))
     found = read(document, own)
-    return Configured(to_policy(found, base), tuple(found.problems), tuple(found.notes))
+    plugins = make_own(found, own)
+    return Configured(to_policy(found, base, plugins), tuple(found.problems), tuple(found.notes))
 
 
 __all__ = ["Code", "Configured", "Problem", "configure"]

@@ -10,17 +10,21 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from services.scheduler.core.configuration.found import Configuration, Named
+from services.scheduler.core.own import Own, OwnOrder, OwnScores
 from services.scheduler.core.policy import Policy, Scores, Sharing
 
-GangOrder = Literal["priority", "deadline", "share"]
+GangOrder = Literal["priority", "deadline", "share"] | OwnOrder
 
 
-def to_policy(found: Configuration, base: Policy) -> Policy:
-    """Return the policy that a configuration says."""
-    return replace(base, scores=_scores(found, base.scores), sharing=_sharing(found))
+def to_policy(found: Configuration, base: Policy, own: tuple[Own, ...] = ()) -> Policy:
+    """Return the policy that a configuration says; ``own`` are the plugins that are not Volcano's."""
+    scores = replace(
+        _scores(found, base.scores), extra=tuple(OwnScores(one) for one in own if one.says("scores"))
+    )
+    return replace(base, scores=scores, sharing=_sharing(found, own), own=own)
 
 
-def _sharing(found: Configuration) -> Sharing:
+def _sharing(found: Configuration, own: tuple[Own, ...]) -> Sharing:
     """Queues are compared by the plugin that divides among them; without one they are not."""
     drf = found.plugin("drf", "enableHierarchy")
     capacity, proportion = found.plugin("capacity"), found.plugin("proportion")
@@ -29,14 +33,15 @@ def _sharing(found: Configuration) -> Sharing:
         mode="drf" if drf else "capacity" if capacity else "proportion" if proportion else "mixed",
         hierarchy=divider is not None and divider.on("enableHierarchy"),
         queue_order=("priority", "share") if divider is not None and divider.on("enableQueueOrder") else (),
-        gang_order=("broken", *_gang_order(found)),
+        gang_order=("broken", *_gang_order(found, own)),
         waiting_limit=_arguments(found.plugin("sla")).get("sla-waiting-time"),
     )
 
 
-def _gang_order(found: Configuration) -> tuple[GangOrder, ...]:
+def _gang_order(found: Configuration, own: tuple[Own, ...]) -> tuple[GangOrder, ...]:
     """Gangs are compared by the plugins in the order of the file."""
     by: dict[str, GangOrder] = {"priority": "priority", "sla": "deadline", "drf": "share"}
+    by |= {one.name: OwnOrder(one) for one in own if one.says("order")}
     return tuple(by[name] for name, one in found.plugins.items() if name in by and one.on("enableJobOrder"))
 
 
