@@ -16,7 +16,6 @@ NO_HYPERNODES: Final = "its hypernodes are not among its objects"
 DEVICES: Final = "needs resource claims: device classes are not counted in queues yet"
 ENTERS_PLACED: Final = "a gang is let in by the decision that places it, never for its minResources alone"
 REJECTER: Final = "Volcano's test adds a plugin of its own that rejects one of the gangs"
-SCORES: Final = "needs a score that is not there yet"
 OTHER_PODS: Final = "needs affinity between pods"
 ANY_MEMBERS: Final = "the minimum is taken from the tasks in their order; Volcano takes whichever fit"
 
@@ -46,7 +45,6 @@ LATER: Final[dict[str, tuple[str, ...]]] = {
     DEVICES: ("plugins-capacity-27da655a", "plugins-capacity-84b25900"),
     ENTERS_PLACED: ("plugins-capacity-273c73ad", "plugins-capacity-7df71228"),
     REJECTER: ("plugins-capacity-0c2ad70c", "plugins-proportion-d790d43c"),
-    SCORES: ("plugins-resource-strategy-fit-7b2c4687",),
     OTHER_PODS: ("plugins-nodeorder-c6153ed2", "plugins-predicates-8d259870"),
     ANY_MEMBERS: ("actions-allocate-a5c383f0",),
 }

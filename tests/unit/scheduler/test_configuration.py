@@ -15,7 +15,7 @@ from services.scheduler.core.configuration.found import Code
 from services.scheduler.core.configuration.reader import ACTIONS, PLUGINS
 from services.scheduler.core.configuration.terms import SWITCHES, Action, Stand
 from services.scheduler.core.configuration.terms import Plugin as Word
-from services.scheduler.core.policy import Policy, Sharing
+from services.scheduler.core.policy import FitRule, Policy, Sharing, StrategyFit
 from shared.plugins import Plugin
 from tests.unit.scheduler.volcano_files import BUILT_IN, HELM
 
@@ -102,6 +102,29 @@ def test_weights_of_resources_are_read_as_volcano_writes_them() -> None:
     names = ("cpu", "memory", "nvidia.com/gpu", "example.com/foo", "example.com/bar")
     assert [scores.resource_weight(name) for name in names] == [5.0, 1.0, 2.0, 1.0, 0.0]
     assert scores.binpack_weight == 10.0
+
+
+def test_scores_of_nodeorder_and_strategies_by_resource_are_read() -> None:
+    order = configure(tiers({"name": "nodeorder"}), Policy()).policy.scores
+    weights = (order.least_requested_weight, order.most_requested_weight, order.balanced_weight)
+    assert weights == (1.0, 0.0, 1.0)
+    assert order.strategy_fit is None
+    plain = configure(tiers({"name": "resource-strategy-fit"}), Policy()).policy.scores.strategy_fit
+    assert plain == StrategyFit(10.0, (FitRule("cpu"), FitRule("memory")))
+    resources = {"cpu": {"weight": 3}, "nvidia.com/gpu*": {"type": "MostAllocated", "weight": 2}}
+    text = tiers({"name": "resource-strategy-fit", "arguments": {"resources": resources}})
+    found = configure(text, Policy())
+    assert found.problems == ()
+    rules = (FitRule("cpu", weight=3.0), FitRule("nvidia.com/gpu*", most=True, weight=2.0))
+    assert found.policy.scores.strategy_fit == StrategyFit(10.0, rules)
+
+
+@pytest.mark.parametrize(
+    "resources", [[], {"cpu": 1}, {"cpu": {"kind": 1}}, {"*cpu": {}}, {"cpu": {"type": "All"}}]
+)
+def test_a_strategy_that_is_none_is_refused(resources: object) -> None:
+    [line] = lines(tiers({"name": "resource-strategy-fit", "arguments": {"resources": resources}}))
+    assert line.startswith("tiers[0].plugins[0].arguments.resources: must be a mapping")
 
 
 @pytest.mark.parametrize(

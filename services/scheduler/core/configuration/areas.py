@@ -11,17 +11,14 @@ from typing import Any, Literal
 
 from services.scheduler.core.configuration.found import Configuration, Named
 from services.scheduler.core.own import Own, OwnOrder, OwnScores
-from services.scheduler.core.policy import Policy, Scores, Sharing
+from services.scheduler.core.policy import FitRule, Policy, Scores, Sharing, StrategyFit
 
 GangOrder = Literal["priority", "deadline", "share"] | OwnOrder
 
 
 def to_policy(found: Configuration, base: Policy, own: tuple[Own, ...] = ()) -> Policy:
     """Return the policy that a configuration says; ``own`` are the plugins that are not Volcano's."""
-    scores = replace(
-        _scores(found, base.scores), extra=tuple(OwnScores(one) for one in own if one.says("scores"))
-    )
-    return replace(base, scores=scores, sharing=_sharing(found, own), own=own)
+    return replace(base, scores=_scores(found, own), sharing=_sharing(found, own), own=own)
 
 
 def _sharing(found: Configuration, own: tuple[Own, ...]) -> Sharing:
@@ -45,22 +42,28 @@ def _gang_order(found: Configuration, own: tuple[Own, ...]) -> tuple[GangOrder, 
     return tuple(by[name] for name, one in found.plugins.items() if name in by and one.on("enableJobOrder"))
 
 
-def _scores(found: Configuration, base: Scores) -> Scores:
-    binpack = found.plugin("binpack", "enableNodeOrder")
+def _scores(found: Configuration, own: tuple[Own, ...]) -> Scores:
+    """Only what is named counts."""
+    binpack = _arguments(found.plugin("binpack", "enableNodeOrder"))
     order = _arguments(found.plugin("nodeorder", "enableNodeOrder"))
-    scores = replace(
-        base,
+    fit = _arguments(found.plugin("resource-strategy-fit", "enableNodeOrder"))
+    return Scores(
+        binpack_weight=binpack.get("binpack.weight", 0.0),
+        resource_weights=_weights(binpack, "binpack") if binpack else (),
+        extended_weight=0.0,
         node_affinity_weight=order.get("nodeaffinity.weight", 0.0),
         taint_weight=order.get("tainttoleration.weight", 0.0),
+        least_requested_weight=order.get("leastrequested.weight", 0.0),
+        most_requested_weight=order.get("mostrequested.weight", 0.0),
+        balanced_weight=order.get("balancedresource.weight", 0.0),
+        strategy_fit=_fit(fit) if fit else None,
+        extra=tuple(OwnScores(one) for one in own if one.says("scores")),
     )
-    if binpack is None:
-        return replace(scores, binpack_weight=0.0)
-    return replace(
-        scores,
-        binpack_weight=_arguments(binpack)["binpack.weight"],
-        resource_weights=_weights(_arguments(binpack), "binpack"),
-        extended_weight=0.0,
-    )
+
+
+def _fit(arguments: Mapping[str, Any]) -> StrategyFit:
+    rules = (FitRule(name, most, weight) for name, most, weight in arguments["resources"])
+    return StrategyFit(arguments["resourceStrategyFitWeight"], tuple(rules))
 
 
 def _weights(arguments: Mapping[str, Any], prefix: str) -> tuple[tuple[str, float], ...]:

@@ -8,6 +8,7 @@ from services.scheduler.core.configuration.terms import Argument, Plugin, Stand,
 from services.scheduler.core.configuration.values import (
     MAPPING,
     NAMES,
+    STRATEGIES,
     TEXT,
     WEIGHT,
     choice,
@@ -78,9 +79,9 @@ PLUGINS: Final = (
         arguments=(
             _weight("nodeaffinity", 2.0, "preferred node affinity"),
             _weight("tainttoleration", 3.0, "fewer PreferNoSchedule taints"),
-            _weight("leastrequested", 1.0, "emptier nodes", Stand.REFUSED, _LATER),
-            _weight("mostrequested", 0.0, "fuller nodes", Stand.REFUSED, _LATER),
-            _weight("balancedresource", 1.0, "CPU and memory used alike", Stand.REFUSED, _LATER),
+            _weight("leastrequested", 1.0, "emptier nodes"),
+            _weight("mostrequested", 0.0, "fuller nodes"),
+            _weight("balancedresource", 1.0, "CPU, memory and GPUs used alike"),
             _weight("podaffinity", 2.0, "preferred affinity between pods", Stand.REFUSED, _LATER),
             _weight("podtopologyspread", 2.0, "spread constraints", Stand.REFUSED, _LATER),
             _weight(
@@ -95,12 +96,15 @@ PLUGINS: Final = (
     Plugin(
         "resource-strategy-fit",
         "each resource packed or spread as chosen",
-        Stand.REFUSED,
-        _LATER,
         votes={"enableNodeOrder": Vote()},
         arguments=(
             Argument("resourceStrategyFitWeight", WEIGHT, 10.0, "of the whole score"),
-            Argument("resources", MAPPING, None, "type and weight by resource, * at the end of a name"),
+            Argument(
+                "resources",
+                STRATEGIES,
+                {"cpu": {}, "memory": {}},
+                "LeastAllocated or MostAllocated, and weight (1), by resource; a name may end in *",
+            ),
             Argument(
                 "sra", MAPPING, None, "keep nodes with scarce resources free", Stand.REFUSED, (), _LATER
             ),

@@ -111,6 +111,20 @@ def _mapping(value: object) -> Mapping[str, object]:
     return value
 
 
+def _strategies(value: object) -> tuple[tuple[str, bool, float], ...]:
+    wanted = "a mapping of resources to {type: LeastAllocated or MostAllocated, weight: a number}"
+    read: list[tuple[str, bool, float]] = []
+    for name, one in _mapping(value).items():
+        if not isinstance(one, dict) or set(one) - {"type", "weight"} or "*" in name[:-1]:
+            raise ValueError(wanted)
+        kind = one.get("type", "LeastAllocated")
+        if kind not in ("LeastAllocated", "MostAllocated"):
+            raise ValueError(wanted)
+        weight = WEIGHT.read(one.get("weight", 1))
+        read.append((name, kind == "MostAllocated", float(str(weight))))
+    return tuple(read)
+
+
 def _listing(value: object) -> tuple[object, ...]:
     if not isinstance(value, list):
         raise ValueError("a list")  # noqa: TRY004 - a wrong value like others
@@ -122,5 +136,7 @@ TEXT = Kind("text", _text)
 NAMES = Kind("names, by commas", _names)
 DURATION = Kind("time", _duration)
 MAPPING = Kind("mapping", _mapping)
+STRATEGIES = Kind("type and weight by resource", _strategies)
+"""Read as (name of a resource or its beginning with ``*``, most, weight)."""
 LISTING = Kind("list", _listing)
 WEIGHT = number(0)
