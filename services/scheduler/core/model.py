@@ -127,6 +127,10 @@ class Model:
         """A queue is there or has changed."""
         self.queues.upsert(state)
 
+    def apply_usage(self, usage: c.QueueUsage) -> None:
+        """A queue's usage over time is told."""
+        self.queues.note_usage(usage)
+
     def remove_queue(self, name: str) -> None:
         """A queue is gone."""
         self.queues.remove(name)

@@ -102,6 +102,10 @@ class Sharing:
     ``deadline``: who should have started the soonest; ``share``: who holds the least of the cluster (DRF)."""
     waiting_limit: timedelta | None = None
     """How long a gang should wait at most, unless its annotation ``sla-waiting-time`` says it."""
+    usage_weight: float = 1.0
+    """How much a queue's claim on idle capacity sinks when it used more than its part by weight over time
+    (topic queue-usage): its weight is divided by 1 + this times the excess. What it is guaranteed, and what
+    it names as ``deserved``, stays. 0: only the present counts."""
 
 
 @dataclass(frozen=True, slots=True)

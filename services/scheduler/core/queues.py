@@ -13,13 +13,15 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING
 
-from services.scheduler.core import queuetree, shares
+from services.scheduler.core import queuetree
+from services.scheduler.core.division import divide
 from services.scheduler.core.policy import Sharing
 from services.scheduler.core.queuetree import Fault
 from services.scheduler.core.resources import Amounts, Resources
 from services.scheduler.core.shares import Shares
+from services.scheduler.core.usage import Usage
 from shared.api.names import ROOT_QUEUE
-from shared.events.contracts import QueueState
+from shared.events.contracts import QueueState, QueueUsage
 
 if TYPE_CHECKING:
     from services.scheduler.core.lanes import Lane
@@ -103,6 +105,7 @@ class Queues:
         """Queues with other rules than before: taken by the cycle."""
         self._guaranteed: tuple[int, ...] = ()
         """Columns in which any queue has a guarantee."""
+        self._usage = Usage()
         self._shares = Shares()
         self._shares_of: tuple[int, int] | None = None
         self._version = 0
@@ -185,6 +188,11 @@ class Queues:
         self._sharing = sharing
         self._moved = True
         self._version += 1
+
+    def note_usage(self, usage: QueueUsage) -> None:
+        """Take in what a queue used over time."""
+        if self._usage.note(usage):
+            self._version += 1
 
     def faults(self) -> list[Fault]:
         """Return all that is wrong with the tree and its quotas, by queue."""
@@ -273,7 +281,7 @@ class Queues:
         """Return what each queue deserves of a cluster (``version`` names its contents)."""
         self.refresh()
         if self._shares_of != (self._version, version):
-            self._shares = shares.divide(self.tree, cluster, self._sharing)
+            self._shares = divide(self.tree, cluster, self._sharing, self._usage.levels())
             self._shares_of = (self._version, version)
         return self._shares
 
