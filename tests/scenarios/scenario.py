@@ -229,11 +229,12 @@ def job(
     at: float = 0,
     generation: int = 0,
     in_all: dict[str, int] | None = None,
+    limit: float | None = None,
     **wants: Any,
 ) -> c.Gang:
     """A job: of tasks, or of ``replicas`` equal pods of which ``gang`` must run; ready ``at`` seconds.
 
-    ``in_all`` is its minResources, in base units.
+    ``in_all`` is its minResources, in base units; it should wait for ``limit`` seconds at most.
     """
     if not tasks:
         count = replicas if replicas is not None else gang if gang is not None else 1
@@ -257,6 +258,7 @@ def job(
         priority=priority,
         min_member=minimum,
         min_resources=in_all or {},
+        waiting_limit_seconds=limit,
         tasks=tasks,
         created_at=since,
         ready_since=since,
