@@ -40,8 +40,9 @@ class SchedulerSettings(CommonSettings):
     results_lookback: int = Field(
         2000,
         ge=0,
-        description="Records of bind-results read again at the start, in each partition: a result of a "
-        "decision in flight may be older than this process. Twice what the controller works on at a time.",
+        description="Records of bind-results and bind-decisions read again at the start, in each partition: "
+        "a result of a decision in flight may be older than this process, and an older decision may still "
+        "keep room for a gang. Twice what the controller works on at a time.",
     )
     hold: float = Field(
         300.0,

@@ -63,6 +63,8 @@ class Scenario:
     hypernodes: Sequence[c.HyperNodeState] = ()
     then: Sequence[Step] = ()
     policy: Policy = field(default_factory=Policy)
+    evicted: Sequence[str] = ()
+    """Names of the pods that are evicted, in any order."""
 
     def run(self) -> None:
         world = World(self.policy)
@@ -82,6 +84,7 @@ class Scenario:
         for step in self.then:
             step(world)
             world.settle()
+        assert sorted(world.books.evicted) == sorted(f"ns/{name}" for name in self.evicted)
         for name, expected in self.expect.items():
             check(world, name, expected)
         self._steady(world)

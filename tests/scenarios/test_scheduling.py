@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from services.scheduler.core.policy import Policy
+from services.scheduler.core.policy import Eviction, Policy
 from shared.events import contracts as c
 from tests.scenarios.scenario import (
     PENDING,
@@ -165,6 +165,7 @@ GANGS = [
         jobs=[job("first", gang=4, gpu=1)],
         then=[submits(job("second", gang=1, gpu=1, priority=9)), loses("first-worker-2")],
         expect={"first": RUNNING, "second": PENDING},
+        policy=Policy(eviction=Eviction(preempt=False)),
     ),
     Scenario(
         "a member that is being deleted does not count: its gang is mended before a new one starts",

@@ -14,7 +14,14 @@ from typing import Any
 
 import yaml
 
-from services.controller.core.facts import hypernode_state, node_state, pod_state, podgroup_state, queue_state
+from services.controller.core.facts import (
+    hypernode_state,
+    node_state,
+    pod_state,
+    podgroup_state,
+    priority_class_state,
+    queue_state,
+)
 from services.controller.core.members import MemberPod
 from services.controller.core.model import Priorities
 from services.controller.core.plaingangs import plain_gang, read_plain_group
@@ -56,6 +63,8 @@ class Outcome:
 
     binds: dict[str, str] = field(default_factory=dict)
     phases: dict[str, str] = field(default_factory=dict)
+    evicted: list[str] = field(default_factory=list)
+    pipelined: dict[str, list[str]] = field(default_factory=dict)
 
 
 def load() -> list[Case]:
@@ -118,6 +127,10 @@ def run(case: Case) -> Outcome:
         unfinished = decided.unfinished
         for one in decided.decisions:
             outcome.binds |= {f"{one.namespace}/{pod}": node for pod, _, node, _ in one.rows}
+            outcome.evicted += [f"{victim.namespace}/{victim.pod}" for victim in one.evictions]
+            if one.reservations:
+                name = f"{one.namespace}/{one.name}"
+                outcome.pipelined[name] = sorted({kept.node for kept in one.reservations})
             if one.enqueue:
                 outcome.phases[f"{one.namespace}/{one.name}"] = "Inqueue"
     return outcome
@@ -127,13 +140,16 @@ def _tell(model: Model, case: Case, outcome: Outcome) -> None:
     priorities = Priorities({one["metadata"]["name"]: one["value"] for one in case.of("PriorityClass")})
 
     def shape(pod: JSON) -> c.Shape:
-        annotations = pod["metadata"].get("annotations") or {}
+        meta = pod["metadata"]
+        annotations = {**(meta.get("labels") or {}), **(meta.get("annotations") or {})}
         return shape_of(PodSpec.model_validate(pod["spec"]), annotations, priorities)
 
     for raw in case.of("Node"):
         model.apply_node(node_state(raw))
     for raw in case.of("Queue"):
         model.apply_queue(queue_state(raw))
+    for raw in case.of("PriorityClass"):
+        model.apply_priority_class(priority_class_state(raw))
     for raw in case.of("HyperNode"):
         model.apply_hypernode(hypernode_state(raw))
     groups = {_key(raw): read_plain_group(raw) for raw in case.of("PodGroup")}
@@ -144,7 +160,8 @@ def _tell(model: Model, case: Case, outcome: Outcome) -> None:
         group = groups.get(key)
         if group is not None:
             members[key].append(MemberPod(read_pod(raw), raw))
-        model.apply_pod(pod_state(raw, shape(raw), frozenset(), (key[1], group.queue) if group else None))
+        ours = frozenset({raw["spec"].get("schedulerName")})
+        model.apply_pod(pod_state(raw, shape(raw), ours, (key[1], group.queue) if group else None))
     for raw in case.of("PodGroup"):
         key = _key(raw)
         gang = plain_gang(groups[key], members[key], priorities, shape)
@@ -165,7 +182,9 @@ def check(case: Case, outcome: Outcome) -> None:
             assert len(outcome.binds) == expect["binds_count"], outcome.binds
         else:
             assert outcome.binds == expect["binds"]
-    assert expect["evicted"] == [], "nothing is evicted yet"
-    assert expect["pipelined"] == {}, "nothing is placed on what is being released yet"
+    assert sorted(outcome.evicted) == sorted(expect["evicted"])
+    if {"allocate", "backfill"} & set(case.actions):
+        pipelined = {name: sorted(set(nodes)) for name, nodes in expect["pipelined"].items()}
+        assert outcome.pipelined == pipelined
     for name, phase in expect["podgroup_phase"].items():
         assert outcome.phases[name] == phase, name

@@ -37,6 +37,12 @@ class Books:
     """Of flying decisions, by number and task."""
     queue_of: dict[str, str] = field(default_factory=dict)
     """Of flying decisions, by number."""
+    evicted: list[str] = field(default_factory=list)
+    """All pods that were ever evicted, in order."""
+    leaving: dict[Key, str] = field(default_factory=dict)
+    """Pods that are being taken away, by name: their UIDs."""
+    earmarks: dict[Key, Decision] = field(default_factory=dict)
+    """By gang: the decision that keeps room for it."""
 
 
 class World:
@@ -114,6 +120,7 @@ class World:
 
     def remove_gang(self, key: Key) -> None:
         """A job is deleted with its pods."""
+        self.books.earmarks.pop(key, None)
         del self.books.gangs[key], self.books.phases[key]
         self.model.remove_podgroup(*key)
         for pod in [pod for pod, state in self.books.pods.items() if (state.namespace, state.gang) == key]:
@@ -130,14 +137,16 @@ class World:
             unfinished = outcome.unfinished
             found += outcome.decisions
         for decision in found:
-            if not decision.again:
+            self._remember(decision)
+            if not decision.again and not decision.evictions and not decision.reservations:
                 self.check(decision)
             self.books.flying[decision.number] = decision
             gang = self.books.gangs[decision.namespace, decision.name]
             self.books.shapes[decision.number] = {task.name: task.shape for task in gang.tasks}
             self.books.queue_of[decision.number] = gang.queue
             if not decision.again:
-                self.check_room({row[2] for row in decision.rows})
+                kept = {one.node for one in decision.reservations}
+                self.check_room(kept | {row[2] for row in decision.rows})
                 self.check_queues(decision)
         self.decisions += len(found)
         return found
@@ -146,11 +155,50 @@ class World:
         """Decide and carry out until nothing is decided any more."""
         for _ in range(rounds):
             found = self.decide()
-            if not found:
+            if not found and not self.books.leaving:
                 return
             for decision in found:
                 self.carry_out(decision)
+            self.victims_go()
         raise AssertionError("the scheduler does not come to rest")
+
+    def _remember(self, decision: Decision) -> None:
+        """Note who keeps room: until its gang is placed, or keeps other room."""
+        key = (decision.namespace, decision.name)
+        if decision.evictions or decision.reservations:
+            self.books.earmarks[key] = decision
+            if not decision.again:
+                self.books.evicted += [f"{one.namespace}/{one.pod}" for one in decision.evictions]
+        else:
+            self.books.earmarks.pop(key, None)
+
+    def victims_go(self, *, remade: bool = True) -> None:
+        """Pods that are being taken away are gone; the controller makes them again, Pending."""
+        for key, uid in list(self.books.leaving.items()):
+            del self.books.leaving[key]
+            pod = self.books.pods.get(key)
+            if pod is None or pod.uid != uid:
+                continue
+            self.delete_pod(key)
+            if remade and (pod.namespace, pod.gang or "") in self.books.gangs:
+                update = {"node": None, "phase": "Pending", "uid": f"{uid}+", "releasing": False}
+                self.pod(pod.model_copy(update=update))
+
+    def evict(self, decision: Decision, result: c.DecisionApplied, fail: frozenset[str]) -> None:
+        """Take the victims away that are there still, but for those that refuse."""
+        failures: list[c.BindFailure] = []
+        for one in decision.evictions:
+            key = (one.namespace, one.pod)
+            pod = self.books.pods.get(key)
+            if one.pod in fail:
+                failures.append(c.BindFailure(pod=one.pod, node="", code="x", message="x"))
+            elif pod is not None and pod.uid == one.uid:
+                self.pod(pod.model_copy(update={"releasing": True}))
+                self.books.leaving[key] = one.uid
+        if failures:
+            self.books.earmarks.pop((decision.namespace, decision.name), None)
+        outcome = c.DecisionOutcome.PARTIAL if failures else c.DecisionOutcome.APPLIED
+        self.say(result.model_copy(update={"failures": tuple(failures)}), outcome)
 
     def carry_out(self, decision: Decision, fail: frozenset[str] = frozenset()) -> None:
         """Do what the controller does: all of it, or with failures as far as the minimum allows."""
@@ -168,7 +216,12 @@ class World:
             at=self.now,
         )
         if gang is None or (gang.uid, gang.generation) != (decision.uid, decision.generation):
+            if self.books.earmarks.get(key) is decision:
+                del self.books.earmarks[key]
             self.say(result, c.DecisionOutcome.REFUSED)
+            return
+        if decision.evictions or decision.reservations:
+            self.evict(decision, result, fail)
             return
         good = [row for row in decision.rows if row[0] not in fail and self._can_bind(row)]
         bad = [row for row in decision.rows if row not in good]
@@ -294,12 +347,34 @@ class World:
         return _sums(
             (pod.node, {**pod.shape.requests, "pods": 1})
             for pod in self.books.pods.values()
-            if pod.releasing and pod.node is not None and pod.phase not in ("Succeeded", "Failed")
+            if pod.node is not None and pod.phase not in ("Succeeded", "Failed") and self._leaves(pod)
+        )
+
+    def _leaves(self, pod: c.PodState) -> bool:
+        """It is being deleted, or a decision that is not carried out yet says so."""
+        return pod.releasing or any(
+            one.uid == pod.uid for decision in self.books.flying.values() for one in decision.evictions
+        )
+
+    def kept(self) -> dict[str, dict[str, int]]:
+        """What is kept on each node for gangs, of what decisions said: as far as the model still keeps it."""
+        return _sums(
+            (one.node, one.resources)
+            for key, decision in self.books.earmarks.items()
+            if (mark := self.model.earmarks.of(key)) is not None and mark.number == decision.number
+            for one in decision.reservations
         )
 
     def check_room(self, touched: set[str]) -> None:
-        """Invariant 2: a node that was given a pod holds no more than it has, in any resource."""
-        used = self.used()
+        """Invariant 2: a node that was given a pod holds no more than it has, in any resource.
+
+        What is kept for gangs counts, but for what is to come from pods that leave.
+        """
+        used, kept, releasing = self.used(), self.kept(), self.releasing()
+        for node in touched:
+            for name, amount in kept.get(node, {}).items():
+                more = max(0, amount - releasing.get(node, {}).get(name, 0))
+                used.setdefault(node, {})[name] = used.get(node, {}).get(name, 0) + more
         for node in touched:
             there = self.books.nodes[node].allocatable
             for name, amount in used[node].items():

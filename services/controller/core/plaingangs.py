@@ -78,7 +78,7 @@ def read_plain_group(raw: JSON) -> PlainGroup:
         namespace=raw["metadata"]["namespace"],
         queue=spec.queue or names.DEFAULT_QUEUE,
         minimum=max(0, spec.min_member),
-        task_minimums={name: count for name, count in spec.min_task_member.items() if count > 0},
+        task_minimums={name or UNNAMED: count for name, count in spec.min_task_member.items() if count > 0},
         min_resources=resource_list({name: q for name, q in asked.items() if not name.startswith(_QUOTAS)}),
         priority_class=spec.priority_class_name,
         annotations=raw["metadata"].get("annotations") or {},

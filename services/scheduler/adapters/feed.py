@@ -14,7 +14,9 @@ from shared.events.topics import parse_state_key
 from shared.log.port import Delivery
 from shared.telemetry.telemetry import Telemetry
 
-_KINDS: Final = frozenset({"node", "pod", "queue", "podgroup", "hypernode", "policy"})
+_KINDS: Final = frozenset(
+    {"node", "pod", "queue", "podgroup", "priorityclass", "poddisruptionbudget", "hypernode", "policy"}
+)
 
 OnPool = Callable[[str], None]
 OnPolicy = Callable[[c.PolicyState | None], None]
@@ -75,6 +77,10 @@ class Feed:
                 self._on_pool(fact.pool)
             case c.QueueState():
                 self._model.apply_queue(fact)
+            case c.PriorityClassState():
+                self._model.apply_priority_class(fact)
+            case c.PodDisruptionBudgetState():
+                self._model.apply_budget(fact)
             case c.HyperNodeState():
                 self._model.apply_hypernode(fact)
             case c.PolicyState():
@@ -90,6 +96,10 @@ class Feed:
                 self._model.remove_podgroup(namespace, name)
             case "node":
                 self._model.remove_node(name)
+            case "priorityclass":
+                self._model.remove_priority_class(name)
+            case "poddisruptionbudget":
+                self._model.remove_budget(namespace, name)
             case "hypernode":
                 self._model.remove_hypernode(name)
             case "policy":

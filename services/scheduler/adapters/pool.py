@@ -28,7 +28,7 @@ from services.scheduler.core.decisions import Decision
 from services.scheduler.core.events import event_of
 from services.scheduler.core.model import Model
 from services.scheduler.core.reports import Reporter
-from services.scheduler.core.results import adopt, give_up
+from services.scheduler.core.results import adopt, give_up, recall
 from services.scheduler.settings import SchedulerSettings
 from shared.clock import Clock
 from shared.errors import ContractError, TooLarge, Unavailable
@@ -149,13 +149,15 @@ class Pool:
         ends = await self._log.end_offsets(topics.BIND_RESULTS)
         back = {where: max(0, end - self._settings.results_lookback) for where, end in ends.items()}
         results = await self._log.read([topics.BIND_RESULTS], start=back)
-        flying = await self._in_flight()
+        earlier, flying = await self._decided()
         told = await self._told()
         state = await self._log.read([topics.CLUSTER_STATE])
         while not await state.caught_up():
             for delivery in await state.poll(timeout=_POLL):
                 self._feed.state(delivery)
         now = self._clock.now()
+        for event in earlier:
+            recall(self.model, event, now)
         for event in flying:
             adopt(self.model, event, now)
         while not await results.caught_up():
@@ -167,11 +169,16 @@ class Pool:
                 self._reporter.remember(namespace, name)
         return state, results
 
-    async def _in_flight(self) -> list[GangDecided]:
-        """Read the pool's decisions that the controller has not finished."""
+    async def _decided(self) -> tuple[list[GangDecided], list[GangDecided]]:
+        """Read the pool's last decisions that the controller has finished, and those that it has not.
+
+        The finished ones may still keep room for a gang whose victims are leaving.
+        """
         start = await self._log.committed(_CONTROLLER_GROUP, topics.BIND_DECISIONS)
-        reader = await self._log.read([topics.BIND_DECISIONS], start=start)
-        found: list[GangDecided] = []
+        back = {where: max(0, at - self._settings.results_lookback) for where, at in start.items()}
+        reader = await self._log.read([topics.BIND_DECISIONS], start=back)
+        earlier: list[GangDecided] = []
+        flying: list[GangDecided] = []
         while not await reader.caught_up():
             for delivery in await reader.poll(timeout=_POLL):
                 if delivery.key != self.name.encode() or delivery.value is None:
@@ -181,9 +188,10 @@ class Pool:
                 except ContractError:
                     continue
                 if isinstance(event, GangDecided):
-                    found.append(event)
+                    done = delivery.offset < start.get(delivery.where, 0)
+                    (earlier if done else flying).append(event)
         await reader.close()
-        return found
+        return earlier, flying
 
     async def _told(self) -> list[tuple[str, str]]:
         """Return of which gangs there are reports, so that they are taken back when they are over.

@@ -14,6 +14,7 @@ from typing import Final
 
 from services.scheduler.core import near
 from services.scheduler.core.decisions import Decision, Flight, Outcome
+from services.scheduler.core.displace import begin, make_room
 from services.scheduler.core.gangs import NOTHING, Gang, Member, OrderKey, Pick, by_shape
 from services.scheduler.core.index import Taken
 from services.scheduler.core.lanes import (
@@ -44,14 +45,24 @@ def decide(model: Model, now: datetime, *, limit: int | None = None) -> Outcome:
     """Decide about all that wait, or about the first ``limit`` gangs (the rest with the next call)."""
     resend = settle(model, now)
     cycle = _Cycle(model, now)
+    cycle.use_earmarks()
     finished = cycle.start_gangs(limit)
+    evicting: list[Decision] = []
+    cool_at = None
     if finished:
+        evicting, cool_at = make_room(model, now)
         cycle.add_surplus()
-    wake = [
-        at for at in (model.retries.next(), model.waiting.timers.next(), model.flights.timers.next()) if at
-    ]
+    alarms = (
+        model.retries.next(),
+        model.waiting.timers.next(),
+        model.flights.timers.next(),
+        model.evictions.timers.next(),
+        model.earmarks.timers.next(),
+        cool_at,
+    )
+    wake = [at for at in alarms if at]
     return Outcome(
-        [*resend, *cycle.launch()],
+        [*resend, *cycle.launch(), *evicting],
         not finished or bool(model.waiting.active),
         datetime.fromtimestamp(min(wake), UTC) if wake else None,
     )
@@ -76,6 +87,20 @@ class _Cycle:
         self._drafts: dict[Gang, _Draft] = {}
 
     # ------------------------------------------------------------------ minimums
+
+    def use_earmarks(self) -> None:
+        """Place the gangs whose room was kept for them and is free now."""
+        model = self.model
+        for mark in sorted(model.earmarks, key=lambda one: model.gangs[one.key].order):
+            gang = model.gangs[mark.key]
+            if not model.earmarks.is_free(mark):
+                continue
+            model.earmarks.drop(mark.key)
+            taken: list[tuple[Shape, Taken]] = []
+            for shape, slots, counts in mark.places:
+                model.nodes.place(shape.amounts, slots, counts)
+                taken.append((shape, Taken(list(slots), list(counts))))
+            self._book(gang, gang.needs.must, taken)
 
     def start_gangs(self, limit: int | None) -> bool:
         """Try the gangs below their minimum; False when ``limit`` ended it."""
@@ -328,21 +353,7 @@ class _Cycle:
         follow(model)
 
     def _decision(self, gang: Gang) -> Decision:
-        contract = gang.contract
-        gang.decided = max(gang.decided + 1, int(self.now.timestamp() * 1000))
-        decision = Decision(
-            f"{self.model.pool}/{contract.uid}/{contract.generation}/{gang.decided}",
-            contract.namespace,
-            contract.name,
-            contract.uid,
-            contract.generation,
-            gang.pending,
-            gang.minimum,
-            [],
-            self.now,
-            contract.ready_since,
-            gang.traceparent,
-        )
+        decision = begin(self.model, gang, self.now, enqueue=gang.pending)
         gang.enqueued = True
         return decision
 

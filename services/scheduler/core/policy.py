@@ -108,12 +108,47 @@ class Sharing:
     it names as ``deserved``, stays. 0: only the present counts."""
 
 
+VictimFilter = Literal["gang", "priority", "conformance", "pdb", "cdp"]
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """Who may be evicted for whom, and for how long the room is kept.
+
+    Whatever is chosen here: a gang preempts only gangs of strictly lower priority in its queue; a queue
+    reclaims only what it deserves, from queues that hold more than they deserve; and nobody is evicted
+    whose annotation forbids it, or without a gang that then fits as a whole.
+
+    Filters are Volcano's plugins: ``gang`` (only members beyond the minimum), ``priority`` (also when
+    reclaiming), ``conformance`` (no pods of the system), ``pdb`` (no more than disruption budgets allow),
+    ``cdp`` (nobody within its cool-down). Inside a tier all of them have to agree; the first tier that leaves
+    somebody counts.
+    """
+
+    preempt: bool = True
+    reclaim: bool = True
+    preempt_filters: tuple[tuple[VictimFilter, ...], ...] = (("conformance", "pdb", "cdp"),)
+    reclaim_filters: tuple[tuple[VictimFilter, ...], ...] = (("conformance", "pdb", "cdp"),)
+    undershoot: bool = False
+    """A queue that holds more than it deserves may hold less after the last pod that is taken, as in
+    Volcano, if others then have more of what they deserve than it lacks."""
+    cooldown: timedelta = timedelta(0)
+    """How long after it was bound a pod is safe that does not say it (by ``cdp``)."""
+    min_run_time: timedelta = timedelta(0)
+    """How long after its start any pod is safe."""
+    earmark: timedelta = timedelta(minutes=10)
+    """For how long the room of victims is kept: longer than pods take to end."""
+    most_victims: int = 5000
+    """Pods that may be evicted by one decision."""
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """All that is chosen, each area of choices a value of its own."""
 
     scores: Scores = field(default_factory=Scores)
     sharing: Sharing = field(default_factory=Sharing)
+    eviction: Eviction = field(default_factory=Eviction)
     own: tuple[Own, ...] = ()
     """Plugins that are not Volcano's."""
     hold: timedelta = timedelta(minutes=5)

@@ -17,9 +17,13 @@ from __future__ import annotations
 from datetime import datetime
 
 from services.scheduler.core.decisions import Decision, Flight
+from services.scheduler.core.earmarks import Earmark
+from services.scheduler.core.evictions import Evicting
 from services.scheduler.core.gangs import Gang
 from services.scheduler.core.model import Model
 from services.scheduler.core.pods import ENDED
+from services.scheduler.core.resources import Amounts
+from services.scheduler.core.shapes import Shape
 from shared.events.contracts import DecisionApplied, DecisionOutcome, GangDecided, GangRef, Reason
 
 _DOUBLINGS = 16
@@ -27,6 +31,10 @@ _DOUBLINGS = 16
 
 def apply_result(model: Model, result: DecisionApplied) -> None:
     """Take in what became of a decision; one that is not in flight (any more) changes nothing."""
+    evicting = model.evictions.by_number.get(result.decision)
+    if evicting is not None:
+        _evicted(model, evicting, result)
+        return
     flight = model.flights.by_number.get(result.decision)
     if flight is None:
         return
@@ -57,6 +65,10 @@ def give_up(model: Model, decision: Decision, why: Reason) -> None:
     flight = model.flights.by_number.get(decision.number)
     if flight is not None:
         _drop(model, flight, list(flight.pods))
+    evicting = model.evictions.by_number.get(decision.number)
+    if evicting is not None:
+        _spare(model, evicting, list(evicting.left))
+    _end_earmark(model, decision)
     gang = model.gangs.get((decision.namespace, decision.name))
     if gang is not None and (gang.contract.uid, gang.contract.generation) == (
         decision.uid,
@@ -72,6 +84,10 @@ def adopt(model: Model, event: GangDecided, now: datetime) -> None:
     gang = _present(model, event.gang)
     if gang is None or event.decision in model.flights.by_number or event.pool != model.pool:
         return
+    if event.evictions or event.reservations:
+        _adopt_evictions(model, gang, event, now)
+        return
+    model.earmarks.drop(gang.key)
     decision = Decision(
         event.decision,
         event.gang.namespace,
@@ -116,6 +132,144 @@ def expire(model: Model, flight: Flight, now: datetime) -> Decision | None:
     model.flights.given_up += len(flight.pods)
     _drop(model, flight, list(flight.pods))
     return None
+
+
+def recall(model: Model, event: GangDecided, now: datetime) -> None:
+    """Take what still matters of a decision that was carried out before the start: the room it keeps."""
+    gang = _present(model, event.gang)
+    if gang is None or event.pool != model.pool:
+        return
+    if event.bindings:
+        model.earmarks.drop(gang.key)
+    elif any(one.until > now for one in event.reservations):
+        _adopt_evictions(model, gang, event, now)
+
+
+def expire_evicting(model: Model, one: Evicting, now: datetime) -> Decision | None:
+    """Deal with evictions that are due; return the decision if it is to be sent again."""
+    decision = one.decision
+    if decision.number not in model.evictions.by_number or one.due > now.timestamp():
+        return None
+    gang = model.gangs.get((decision.namespace, decision.name))
+    there = gang is not None and (gang.contract.uid, gang.contract.generation) == (
+        decision.uid,
+        decision.generation,
+    )
+    if not one.resolved and there:
+        model.evictions.watch(one, _due(model, now))
+        decision.again = True
+        return decision
+    model.evictions.given_up += len(one.left)
+    _spare(model, one, list(one.left))
+    return None
+
+
+def _evicted(model: Model, one: Evicting, result: DecisionApplied) -> None:
+    """Take in what became of victims. When some stay, the gang is decided anew."""
+    good = result.outcome in (DecisionOutcome.APPLIED, DecisionOutcome.PARTIAL)
+    failed = {failure.pod for failure in result.failures}
+    stay = [
+        uid
+        for uid, (namespace, name) in one.left.items()
+        if not good or name in failed or f"{namespace}/{name}" in failed
+    ]
+    one.resolved = good
+    model.evictions.watch(one, _due(model, result.at))
+    _spare(model, one, stay)
+    if good and not failed:
+        return
+    _end_earmark(model, one.decision)
+    gang = _present(model, result.gang)
+    if gang is not None and result.outcome is DecisionOutcome.REFUSED and not gang.confirmed:
+        model.remove_podgroup(gang.contract.namespace, gang.contract.name)
+    elif gang is not None:
+        _back_off(model, gang, result)
+
+
+def _spare(model: Model, one: Evicting, uids: list[str]) -> None:
+    """Let victims stay."""
+    for uid in uids:
+        key = model.evictions.spare(one, uid)
+        if key is not None:
+            model.doom(key, uid, doomed=False)
+    model.evictions.close(one)
+
+
+def _end_earmark(model: Model, decision: Decision) -> None:
+    """Keep the room of a decision no longer."""
+    key = (decision.namespace, decision.name)
+    mark = model.earmarks.of(key)
+    if mark is not None and mark.number == decision.number:
+        model.earmarks.drop(key)
+        gang = model.gangs.get(key)
+        if gang is not None:
+            model.dirty[gang] = None
+
+
+def _adopt_evictions(model: Model, gang: Gang, event: GangDecided, now: datetime) -> None:
+    decision = Decision(
+        event.decision,
+        event.gang.namespace,
+        event.gang.name,
+        event.gang.uid,
+        event.gang.generation,
+        event.enqueue,
+        event.minimum,
+        [],
+        event.decided_at,
+        gang.contract.ready_since,
+        gang.traceparent,
+        evictions=event.evictions,
+        reservations=event.reservations,
+    )
+    launch_evictions(model, decision, now)
+    if all(one.until > now for one in event.reservations):
+        keep_room(model, gang, event)
+    model.dirty[gang] = None
+
+
+def launch_evictions(model: Model, decision: Decision, now: datetime) -> None:
+    """Doom the victims of a decision until the state shows what becomes of them."""
+    one = Evicting(decision)
+    for victim in decision.evictions:
+        key = (victim.namespace, victim.pod)
+        pod = model.pods.get(key)
+        if pod is not None and pod.uid == victim.uid and pod.slot >= 0 and not pod.leaving:
+            one.left[victim.uid] = key
+    if one.left:
+        model.evictions.launch(one, _due(model, now))
+        for uid, key in one.left.items():
+            model.doom(key, uid, doomed=True)
+
+
+def keep_room(model: Model, gang: Gang, event: Decision | GangDecided) -> None:
+    """Keep the room that a decision reserves, if its gang still has pods of those shapes."""
+    shapes: dict[str, dict[Amounts, Shape]] = {}
+    for task in gang.tasks:
+        here = shapes.setdefault(task.name, {})
+        for shape in (task.shape, *(gang.pods[name].shape for name in task.names if name in gang.pods)):
+            here.setdefault(shape.amounts, shape)
+    places: dict[Shape, tuple[list[int], list[int]]] = {}
+    for one in event.reservations:
+        each = {name: amount // max(1, one.pods) for name, amount in one.resources.items()}
+        kept = shapes.get(one.task, {}).get(model.shapes.amounts(each))
+        if kept is None:
+            return
+        slots, counts = places.setdefault(kept, ([], []))
+        slots.append(model.nodes.slot(one.node))
+        counts.append(one.pods)
+    if places:
+        mark = Earmark(
+            event.decision if isinstance(event, GangDecided) else event.number,
+            gang.key,
+            gang.contract.uid,
+            gang.contract.generation,
+            model.queues.get(gang.contract.queue),
+            tuple((shape, tuple(slots), tuple(counts)) for shape, (slots, counts) in places.items()),
+            tuple((one.namespace, one.pod, one.uid) for one in event.evictions),
+            min(one.until for one in event.reservations).timestamp(),
+        )
+        model.earmarks.add(mark)
 
 
 def _present(model: Model, ref: GangRef) -> Gang | None:

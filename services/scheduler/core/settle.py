@@ -13,7 +13,7 @@ from services.scheduler.core.groups import assess
 from services.scheduler.core.lanes import Lane, NoDomain, NoEntry, NoRoom
 from services.scheduler.core.layout import layout_of
 from services.scheduler.core.model import Model
-from services.scheduler.core.results import expire
+from services.scheduler.core.results import expire, expire_evicting
 
 
 def follow(model: Model) -> None:
@@ -44,6 +44,12 @@ def settle(model: Model, now: datetime) -> list[Decision]:
         for flight in model.flights.timers.due(now.timestamp())
         if (decision := expire(model, flight, now))
     ]
+    resend += [
+        decision
+        for evicting in model.evictions.timers.due(now.timestamp())
+        if (decision := expire_evicting(model, evicting, now))
+    ]
+    _end_earmarks(model, now)
     for gang in model.retries.due(now.timestamp()):
         if model.gangs.get(gang.key) is gang:
             model.dirty[gang] = None
@@ -54,6 +60,29 @@ def settle(model: Model, now: datetime) -> list[Decision]:
     model.dirty.clear()
     _wake(model, now)
     return resend
+
+
+def _end_earmarks(model: Model, now: datetime) -> None:
+    """Keep no room any more for those who did not come in time, or on nodes that do not take them now."""
+    over = model.earmarks.due(now.timestamp())
+    if model.capacity_seen != model.nodes.capacity_version:
+        over += [mark for mark in model.earmarks if not model.earmarks.is_possible(mark)]
+    for mark in over:
+        model.earmarks.drop(mark.key)
+        gang = model.gangs.get(mark.key)
+        if gang is not None:
+            model.dirty[gang] = None
+
+
+def _keeps_earmark(model: Model, gang: Gang) -> bool:
+    """Whether a gang waits for its room; an earmark for something else is dropped."""
+    mark = model.earmarks.of(gang.key)
+    if mark is None:
+        return False
+    if gang.needs.short or not mark.suits(gang):
+        model.earmarks.drop(gang.key)
+        return False
+    return True
 
 
 def _assess(model: Model, gang: Gang, now: datetime) -> None:
@@ -67,8 +96,9 @@ def _assess(model: Model, gang: Gang, now: datetime) -> None:
     if gang.contract.pool != model.pool:
         model.set_wanted(gang, {})
         return
+    earmarked = _keeps_earmark(model, gang)
     wanted: dict[int, int] = {}
-    for pick in (*needs.must, *needs.more):
+    for pick in needs.more if earmarked else (*needs.must, *needs.more):
         for column, amount in pick.shape.amounts:
             wanted[column] = wanted.get(column, 0) + amount * len(pick.members)
     model.set_wanted(gang, wanted)
@@ -79,6 +109,8 @@ def _assess(model: Model, gang: Gang, now: datetime) -> None:
     if not (needs.must or needs.more):
         return
     model.unplaced[gang] = None
+    if earmarked:
+        return
     if gang.held is not None:
         model.set_wanted(gang, {})
         return

@@ -24,7 +24,7 @@ from services.scheduler.core.cycle import decide
 from services.scheduler.core.decisions import Decision
 from services.scheduler.core.model import Model
 from services.scheduler.core.policy import Policy, Scores
-from services.scheduler.core.results import adopt
+from services.scheduler.core.results import adopt, recall
 from shared.events import contracts as c
 from shared.plugins import Plugin
 from tests.scenarios.scenario import job, node, queue, reports, task
@@ -102,7 +102,10 @@ OWED = st.sampled_from(
 
 def summary(decisions: list[Decision]) -> list[tuple[object, ...]]:
     """What a decision says, without its number."""
-    return [(d.namespace, d.name, d.generation, d.enqueue, d.minimum, tuple(d.rows)) for d in decisions]
+    return [
+        (d.namespace, d.name, d.generation, d.enqueue, d.minimum, tuple(d.rows), d.evictions, d.reservations)
+        for d in decisions
+    ]
 
 
 def pick(data, options):
@@ -147,6 +150,8 @@ def event(decision: Decision) -> c.GangDecided:
         enqueue=decision.enqueue,
         bindings=tuple(c.Binding(pod=p, task=t, node=n, uid=u) for p, t, n, u in decision.rows),
         minimum=decision.minimum,
+        evictions=decision.evictions,
+        reservations=decision.reservations,
         decided_at=decision.decided_at,
     )
 
@@ -167,6 +172,10 @@ def rebuilt(world: World, seed: int) -> Model:
     random.Random(seed).shuffle(tell)
     for apply, state in tell:
         apply(state)  # type: ignore[operator]
+    for key, decision in books.earmarks.items():
+        mark = world.model.earmarks.of(key)
+        if mark is not None and mark.number == decision.number and decision.number not in books.flying:
+            recall(model, event(decision), world.now)
     for decision in books.flying.values():
         adopt(model, event(decision), world.now)
     return model
@@ -340,9 +349,13 @@ class Cluster(RuleBasedStateMachine):
     def carry_out(self, data, fails) -> None:
         number = pick(data, sorted(self.world.books.flying))
         decision = self.world.books.flying[number]
-        names = [row[0] for row in decision.rows]
+        names = [row[0] for row in decision.rows] or [one.pod for one in decision.evictions] or [""]
         fail = frozenset({pick(data, names), pick(data, names)}) if fails else frozenset()
         self.world.carry_out(decision, fail)
+
+    @rule(remade=st.booleans())
+    def victims_go(self, remade) -> None:
+        self.world.victims_go(remade=remade)
 
     @rule(seconds=st.sampled_from([1, 31]))
     def time_passes(self, seconds) -> None:
@@ -376,15 +389,16 @@ class Cluster(RuleBasedStateMachine):
     def room_is_never_lost_or_invented(self) -> None:
         """What the model counts on each node and queue is what the books say."""
         model, books = self.world.model, self.world.books
-        used, releasing = self.world.used(), self.world.releasing()
+        used, releasing, kept = self.world.used(), self.world.releasing(), self.world.kept()
         for name in {*books.nodes, *used}:
             slot = model.nodes.slots[name]
             for resource, column in ((r, i) for i, r in enumerate(model.resources.names)):
                 if column < model.nodes.used.shape[0]:
-                    counted = int(model.nodes.used[column, slot])
-                    assert counted == used.get(name, {}).get(resource, 0), (name, resource)
                     leaving = int(model.nodes.releasing[column, slot])
                     assert leaving == releasing.get(name, {}).get(resource, 0), (name, resource)
+                    counted = int(model.nodes.used[column, slot])
+                    more = max(0, kept.get(name, {}).get(resource, 0) - leaving)
+                    assert counted == used.get(name, {}).get(resource, 0) + more, (name, resource)
 
     def a_gang_that_nothing_stops_is_placed(self) -> None:
         """The queue's priority must count: the gang comes before all others."""
@@ -436,7 +450,7 @@ WANTS = [
 
 
 STEPS = {"submit": 10, "carry": 12, "dies": 6, "delete": 3, "restart": 2, "node": 3, "goes": 1, "queue": 2}
-STEPS |= {"same": 6, "time": 2, "leaving": 2, "policy": 2, "hypernode": 3}
+STEPS |= {"same": 6, "time": 2, "leaving": 2, "policy": 2, "hypernode": 3, "victims": 4}
 
 
 @dataclass(frozen=True)
@@ -471,6 +485,8 @@ def step(cluster: Cluster, dice: random.Random, odds: Odds) -> None:  # noqa: C9
         cluster.pod_dies(dice, dice.random() < 0.6)
     elif what == "leaving" and books.pods:
         cluster.pod_is_being_deleted(dice)
+    elif what == "victims":
+        cluster.victims_go(dice.random() < 0.7)
     elif what == "delete":
         cluster.delete(name)
     elif what == "restart":

@@ -26,8 +26,6 @@ ACTIONS: Final = (
     Action(
         "preempt",
         "gangs take the room of gangs of lower priority in their queue",
-        Stand.REFUSED,
-        _LATER,
         arguments=(
             _CACHE,
             flag(
@@ -46,15 +44,11 @@ ACTIONS: Final = (
     Action(
         "reclaim",
         "queues take back what they deserve from others that have more",
-        Stand.REFUSED,
-        _LATER,
         arguments=(_CACHE,),
     ),
     Action(
         "gangpreempt",
         "as preempt, whole gangs for whole gangs",
-        Stand.REFUSED,
-        _LATER,
         arguments=(
             _effort("maxDomains", 8),
             flag("allowWholeBundle", "evict gangs below their minimum", default=True),
@@ -63,8 +57,6 @@ ACTIONS: Final = (
     Action(
         "gangreclaim",
         "as reclaim, whole gangs for whole gangs",
-        Stand.REFUSED,
-        _LATER,
         arguments=(
             _effort("maxDomains", 8),
             flag("allowWholeBundle", "evict gangs below their minimum", default=True),

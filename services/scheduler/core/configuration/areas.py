@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
+from services.scheduler.core.configuration.evicting import eviction
 from services.scheduler.core.configuration.found import Configuration, Named
 from services.scheduler.core.own import Own, OwnOrder, OwnScores
 from services.scheduler.core.policy import FitRule, Policy, Scores, Sharing, StrategyFit
@@ -18,7 +19,13 @@ GangOrder = Literal["priority", "deadline", "share"] | OwnOrder
 
 def to_policy(found: Configuration, base: Policy, own: tuple[Own, ...] = ()) -> Policy:
     """Return the policy that a configuration says; ``own`` are the plugins that are not Volcano's."""
-    return replace(base, scores=_scores(found, own), sharing=_sharing(found, own), own=own)
+    return replace(
+        base,
+        scores=_scores(found, own),
+        sharing=_sharing(found, own),
+        eviction=eviction(found, base.eviction),
+        own=own,
+    )
 
 
 def _sharing(found: Configuration, own: tuple[Own, ...]) -> Sharing:

@@ -130,8 +130,8 @@ PLUGINS: Final = (
         Stand.REFUSED,
         "quotas are the API server's to enforce: it refuses the pods, and the gang's reason says so",
     ),
-    Plugin("pdb", "PodDisruptionBudgets are kept", Stand.REFUSED, _LATER),
-    Plugin("cdp", "no eviction within a pod's cooldown time", Stand.REFUSED, _LATER),
+    Plugin("pdb", "PodDisruptionBudgets are kept"),
+    Plugin("cdp", "no eviction within a pod's cooldown time"),
     Plugin(
         "tdm",
         "preemptable pods on nodes of a zone during some hours",

@@ -1,0 +1,101 @@
+"""Deciding evictions: victims leave, and their room is kept for the gang that they leave for.
+
+It is the first of two decisions about a gang; the second one binds its pods when the room is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from services.scheduler.core.decisions import Decision
+from services.scheduler.core.eviction import Evictor
+from services.scheduler.core.gangs import Gang, by_shape
+from services.scheduler.core.model import Model
+from services.scheduler.core.results import keep_room, launch_evictions
+from services.scheduler.core.search import Found
+from shared.events.contracts import Eviction, Reservation
+
+
+def make_room(model: Model, now: datetime) -> tuple[list[Decision], float | None]:
+    """Decide who leaves for gangs that were stopped; say when more pods may be evicted (POSIX seconds)."""
+    evictor = Evictor(model, now)
+    decisions: list[Decision] = []
+    for lane, gang in evictor.heads():
+        found = evictor.find(lane, gang)
+        if found is not None:
+            decisions.append(_decide(model, gang, found, now))
+            evictor.forget()
+    return decisions, evictor.cool_at
+
+
+def begin(model: Model, gang: Gang, now: datetime, *, enqueue: bool) -> Decision:
+    """Return a gang's next decision, empty yet."""
+    contract = gang.contract
+    gang.decided = max(gang.decided + 1, int(now.timestamp() * 1000))
+    return Decision(
+        f"{model.pool}/{contract.uid}/{contract.generation}/{gang.decided}",
+        contract.namespace,
+        contract.name,
+        contract.uid,
+        contract.generation,
+        enqueue,
+        gang.minimum,
+        [],
+        now,
+        contract.ready_since,
+        gang.traceparent,
+    )
+
+
+def _decide(model: Model, gang: Gang, found: Found, now: datetime) -> Decision:
+    decision = begin(model, gang, now, enqueue=False)
+    decision.evictions = tuple(_evictions(model, gang, found))
+    decision.reservations = tuple(_reservations(model, gang, found, now))
+    model.waiting.leave(gang)
+    launch_evictions(model, decision, now)
+    keep_room(model, gang, decision)
+    model.set_wanted(gang, _amounts(gang))
+    return decision
+
+
+def _evictions(model: Model, gang: Gang, found: Found) -> Iterable[Eviction]:
+    victims, contract = model.victims, gang.contract
+    name = f"{contract.namespace}/{contract.job or contract.name}"
+    for bundle in found.bundles:
+        other = bundle.gang.contract
+        if other.queue == contract.queue:
+            why = f"preempted by {name} of priority {contract.priority}: {other.priority} here"
+        else:
+            why = f"queue {contract.queue} takes back what it deserves from queue {other.queue} for {name}"
+        for row in bundle.rows:
+            pod = victims.pods[row]
+            if pod is not None:
+                yield Eviction.model_construct(
+                    namespace=victims.keys[row][0], pod=victims.keys[row][1], uid=pod.uid, reason=why
+                )
+
+
+def _reservations(model: Model, gang: Gang, found: Found, now: datetime) -> Iterable[Reservation]:
+    until = now + model.policy.eviction.earmark
+    groups = by_shape(gang.needs.must)
+    names = model.resources.names
+    for shape, slots, counts in found.places:
+        task = gang.tasks[groups[shape][0].task].name
+        for slot, count in zip(slots, counts, strict=True):
+            yield Reservation.model_construct(
+                node=model.nodes.names[slot],
+                resources={names[column]: amount * count for column, amount in shape.amounts},
+                until=until,
+                task=task,
+                pods=count,
+            )
+
+
+def _amounts(gang: Gang) -> dict[int, int]:
+    """Return what the gang still asks for beside the room that is kept for it."""
+    wanted: dict[int, int] = {}
+    for pick in gang.needs.more:
+        for column, amount in pick.shape.amounts:
+            wanted[column] = wanted.get(column, 0) + amount * len(pick.members)
+    return wanted
