@@ -30,7 +30,8 @@ def read_file(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"policy file {path}: {error}") from error
+        words = error.strerror if isinstance(error, OSError) else error
+        raise ConfigurationError(f"policy file {path}: {words}") from error
 
 
 def first_of_file(path: Path, base: Policy, own: Mapping[str, Maker] | None = None) -> str:

@@ -29,6 +29,9 @@ class Configured:
     policy: Policy
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
+    actions: tuple[str, ...] = ()
+    plugins: tuple[str, ...] = ()
+    """What is named, in the order of the file."""
 
 
 def configure(text: str, base: Policy, own: Mapping[str, Maker] | None = None) -> Configured:
@@ -43,7 +46,9 @@ def configure(text: str, base: Policy, own: Mapping[str, Maker] | None = None) -
         return Configured(base, (Problem("", str(error), Code.UNREADABLE),))
     found = read(document, own)
     plugins = make_own(found, own)
-    return Configured(to_policy(found, base, plugins), tuple(found.problems), tuple(found.notes))
+    policy = to_policy(found, base, plugins)
+    names = found.actions, tuple(found.plugins)
+    return Configured(policy, tuple(found.problems), tuple(found.notes), *names)
 
 
 __all__ = ["Code", "Configured", "Problem", "configure"]

@@ -20,6 +20,7 @@ from pumice.errors import PumiceError, Rejected
 GROUP: Final = "pumice.commands"
 KNOWN: Final = {
     "install": "Prepare a cluster for Pumice",
+    "policy": "Look at configurations of the scheduler",
     "simulate": "Run a scenario in virtual time",
     "uninstall": "Take out of a cluster what install put in",
     "up": "Start the whole platform in this process",
