@@ -3,8 +3,8 @@
 A pod in flight counts on its node and in its queue until
 
 - the state shows it on a node, in that generation: the pod itself counts from then on, until it ends;
-- the decision's result refuses it, or says that this pod was not bound;
-- its result says bound, and the pod is not seen within the policy's patience (it ended meanwhile);
+- the decision's result refuses it, or does not name this pod among the bound ones;
+- its result names it, and the pod is not seen within the policy's patience (it ended meanwhile);
 - no result comes within that patience: the decision is sent again, which is harmless, or given up when
   its gang is gone.
 
@@ -41,7 +41,8 @@ def apply_result(model: Model, result: DecisionApplied) -> None:
     gang = _present(model, result.gang)
     match result.outcome:
         case DecisionOutcome.APPLIED | DecisionOutcome.PARTIAL:
-            _drop(model, flight, [failure.pod for failure in result.failures])
+            bound = {pod.pod for pod in result.bound}
+            _drop(model, flight, [name for name in flight.pods if name not in bound])
             flight.resolved = True
             if result.decision in model.flights.by_number:
                 model.flights.watch(flight, _due(model, result.at))

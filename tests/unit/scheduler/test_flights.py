@@ -62,13 +62,19 @@ def releasing(model: Model) -> int:
 
 
 def result(
-    decision: str, outcome: str, *, failed: tuple[int, ...] = (), later: float = 0
+    decision: str,
+    outcome: str,
+    *,
+    bound: tuple[int, ...] = (0, 1, 2, 3),
+    failed: tuple[int, ...] = (),
+    later: float = 0,
 ) -> c.DecisionApplied:
     return c.DecisionApplied(
         decision=decision,
         pool="default",
         gang=GANG.ref,
         outcome=c.DecisionOutcome(outcome),
+        bound=tuple(c.BoundPod(pod=f"train-worker-{n}", uid=f"uid-{n}", node="n1") for n in bound),
         failures=tuple(
             c.BindFailure(pod=f"train-worker-{n}", node="n1", code="x", message="x") for n in failed
         ),
@@ -112,8 +118,15 @@ def test_a_result_that_refuses_frees_everything(outcome) -> None:
 def test_a_partial_result_frees_what_failed() -> None:
     model = world()
     (decision,) = decide(model, START).decisions
-    apply_result(model, result(decision.number, "partial", failed=(3,)))
+    apply_result(model, result(decision.number, "partial", bound=(0, 1, 2), failed=(3,)))
     assert free(model) == 5
+
+
+def test_a_pod_that_the_result_does_not_call_bound_frees_its_room() -> None:
+    model = world()
+    (decision,) = decide(model, START).decisions
+    apply_result(model, result(decision.number, "applied", bound=(0,)))
+    assert free(model) == 7
 
 
 def test_a_rolled_back_gang_is_tried_again_later_and_later() -> None:
