@@ -37,7 +37,8 @@ _PAUSED_POLL: Final = 0.1
 _FIRST_RETRY: Final = 0.05
 _LAST_RETRY: Final = 10.0
 _DRAIN_SECONDS: Final = 10.0
-_COMMIT_PAUSE: Final = 0.05
+_COMMIT_PAUSE: Final = 0.25
+"""Seconds between two commits: each is a write of the broker's; what comes after is only handled again."""
 _REVOKE_PAUSE: Final = 0.02
 
 
