@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from services.scheduler.core.shares import fill
+from services.scheduler.core.division import fill
 from services.simulation.core.plots import Point
 from services.simulation.core.trace import TraceJob
 
