@@ -17,7 +17,7 @@ from services.scheduler.core.configuration.terms import SWITCHES, Action, Stand
 from services.scheduler.core.configuration.terms import Plugin as Word
 from services.scheduler.core.policy import FitRule, Policy, Sharing, StrategyFit
 from shared.plugins import Plugin
-from tests.unit.scheduler.volcano_files import BUILT_IN, HELM
+from tests.unit.scheduler.volcano_files import BUILT_IN, CI, HELM
 
 BOTH: tuple[Literal["priority", "share"], ...] = ("priority", "share")
 PLAIN = 'actions: "enqueue, allocate, backfill"\ntiers:\n'
@@ -32,7 +32,7 @@ def tiers(*plugins: dict[str, object]) -> str:
     return yaml.safe_dump({"actions": "allocate", "tiers": [{"plugins": list(plugins)}]})
 
 
-@pytest.mark.parametrize("text", [BUILT_IN, HELM], ids=["built-in", "helm"])
+@pytest.mark.parametrize("text", [BUILT_IN, HELM, CI], ids=["built-in", "helm", "ci"])
 def test_the_files_that_volcano_comes_with_are_taken(text: str) -> None:
     assert lines(text) == []
 
@@ -82,6 +82,37 @@ def test_who_comes_first_follows_from_the_plugins_that_are_named(
     found = configure(tiers(*named), Policy())
     assert found.problems == ()
     assert found.policy.sharing == sharing
+
+
+def test_who_may_be_evicted_is_said_by_actions_and_by_the_plugins_of_each_tier() -> None:
+    helm = configure(HELM, Policy()).policy.eviction
+    assert (helm.preempt, helm.reclaim) == (False, False)
+    ci = configure(CI, Policy()).policy.eviction
+    assert (ci.preempt, ci.reclaim) == (True, True)
+    assert ci.preempt_filters == (("conformance",),)
+    assert ci.reclaim_filters == (("gang", "conformance"),)
+    tiers_ = [{"plugins": [{"name": "cdp"}]}, {"plugins": [{"name": "gang"}, {"name": "drf"}]}]
+    two = yaml.safe_dump(
+        {"actions": "allocate, gangpreempt", "tiers": [*tiers_, {"plugins": [{"name": "drf"}]}]}
+    )
+    found = configure(two.replace("- name: drf\n", "- name: pdb\n", 1), Policy()).policy.eviction
+    assert (found.preempt, found.reclaim) == (True, False)
+    assert found.preempt_filters == (("cdp", "conformance"), ("gang", "pdb", "conformance"))
+
+
+def test_gangs_are_cut_only_down_to_their_minimum_where_whole_ones_may_not_go() -> None:
+    wish = [{"name": "gangpreempt", "arguments": {"allowWholeBundle": False}}]
+    cases: list[tuple[list[object], tuple[tuple[str, ...], ...]]] = [
+        ([], (("conformance", "gang"),)),
+        ([{"name": "cdp"}], (("cdp", "conformance", "gang"),)),
+    ]
+    for plugins, filters in cases:
+        document = {
+            "actions": "allocate, gangpreempt",
+            "tiers": [{"plugins": plugins}],
+            "configurations": wish,
+        }
+        assert configure(yaml.safe_dump(document), Policy()).policy.eviction.preempt_filters == filters
 
 
 def test_what_a_file_cannot_say_stays_as_the_settings_have_it() -> None:

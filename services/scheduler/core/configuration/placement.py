@@ -16,6 +16,7 @@ from services.scheduler.core.configuration.values import (
 )
 
 _LATER: Final = "not done yet"
+_NEAREST: Final = "no scores: the lowest tier wins, in it the hypernode with the least room left"
 _ALWAYS: Final = Vote(Stand.ALWAYS)
 
 
@@ -127,23 +128,47 @@ PLUGINS: Final = (
     ),
     Plugin(
         "network-topology-aware",
-        "gangs inside one domain of the network",
-        Stand.REFUSED,
-        _LATER,
+        "gangs inside one hypernode, as they ask",
+        Stand.ALWAYS,
+        "the lowest tier that holds the gang, in it the hypernode with the least room left",
+        votes={
+            "enableNodeOrder": _ALWAYS,
+            "enabledHyperNodeOrder": _ALWAYS,
+            "enabledHyperNodeGradient": _ALWAYS,
+        },
         arguments=(
-            Argument("weight", WEIGHT, 1.0, "of the score"),
-            Argument("hypernode.binpack.cpu", WEIGHT, 1.0, "of CPU in filling domains"),
-            Argument("hypernode.binpack.memory", WEIGHT, 1.0, "of memory in it"),
-            Argument("hypernode.binpack.resources", NAMES, "", "more resources that count"),
-            Argument("hypernode.binpack.resources.", WEIGHT, None, "weight of one of them"),
-            flag("hypernode.binpack.normal-pod.enable", "for pods without a topology too", default=True),
-            Argument("hypernode.binpack.normal-pod.fading", number(0), 0.8, "less with each tier"),
+            Argument("weight", WEIGHT, 1.0, "of the score", Stand.NEEDLESS, why=_NEAREST),
+            Argument("hypernode.binpack.cpu", WEIGHT, 1.0, "of CPU", Stand.NEEDLESS, why=_NEAREST),
+            Argument("hypernode.binpack.memory", WEIGHT, 1.0, "of memory", Stand.NEEDLESS, why=_NEAREST),
+            Argument(
+                "hypernode.binpack.resources", NAMES, "", "more that count", Stand.NEEDLESS, why=_NEAREST
+            ),
+            Argument(
+                "hypernode.binpack.resources.", WEIGHT, None, "of one of them", Stand.NEEDLESS, why=_NEAREST
+            ),
+            flag(
+                "hypernode.binpack.normal-pod.enable",
+                "fill hypernodes with pods that ask for none, too",
+                default=True,
+                stand=Stand.LACKING,
+                harmless=(False,),
+                why="pods that ask for no hypernode are placed by the scores of nodes",
+            ),
+            Argument(
+                "hypernode.binpack.normal-pod.fading",
+                number(0),
+                0.8,
+                "less with each tier",
+                Stand.NEEDLESS,
+                why=_NEAREST,
+            ),
             Argument(
                 "hypernode.gradient.evict.max-hypernodes",
                 number(1),
                 8.0,
-                "domains that are tried with evictions",
+                "hypernodes that are tried with evictions",
                 Stand.NEEDLESS,
+                why="all are",
             ),
         ),
     ),

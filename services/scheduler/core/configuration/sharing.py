@@ -20,6 +20,9 @@ _LATER: Final = "not done yet"
 _DESERVED: Final = Vote(
     Stand.NEEDLESS, "room that nobody asks for is nobody's: what a queue deserves says who comes first"
 )
+_NO_SHARES: Final = Vote(
+    Stand.NEEDLESS, "shares say who comes first, and between queues what may be taken back"
+)
 _NO_BOUND: Final = {"enabledOverused": _DESERVED, "enabledAllocatable": _DESERVED}
 
 PLUGINS: Final = (
@@ -36,7 +39,8 @@ PLUGINS: Final = (
     ),
     Plugin(
         "gang",
-        "the minimum of a gang, or none of it; gangs that lost members come first",
+        "the minimum of a gang, or none of it; gangs that lost members come first; with enablePreemptable or "
+        "enableReclaimable, only members beyond a gang's minimum are evicted",
         Stand.ALWAYS,
         votes={
             "enableJobOrder": _ALWAYS,
@@ -67,7 +71,13 @@ PLUGINS: Final = (
     Plugin(
         "drf",
         "in a queue, gangs that hold less of the cluster come first; with enableHierarchy, queues too",
-        votes={"enableJobOrder": Vote(), "enableHierarchy": Vote(), "enableQueueOrder": Vote()},
+        votes={
+            "enableJobOrder": Vote(),
+            "enableHierarchy": Vote(),
+            "enableQueueOrder": Vote(),
+            "enablePreemptable": _NO_SHARES,
+            "enableReclaimable": _NO_SHARES,
+        },
     ),
     Plugin(
         "proportion",
