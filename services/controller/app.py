@@ -20,6 +20,7 @@ from services.controller.adapters.hands import Hands
 from services.controller.adapters.intake import Intake
 from services.controller.adapters.jobs import JobController
 from services.controller.adapters.keys import Keys, rsa_keys
+from services.controller.adapters.limits import Limits
 from services.controller.adapters.memory import Memories
 from services.controller.adapters.observer import Observer
 from services.controller.adapters.owning import Ownership
@@ -61,6 +62,7 @@ class Controller:
     health: Health
     hands: Hands
     dependents: Dependents
+    limits: Limits
     jobs: JobController
     applier: Applier
     intake: Intake
@@ -79,11 +81,13 @@ class Controller:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.hands.views.run())
             group.create_task(self.dependents.run())
+            group.create_task(self.limits.run())
             group.create_task(self._watch_views())
             group.create_task(self._watch("api-server", self.cluster.ping, "the API server"))
             group.create_task(self._watch("log", self.log.ping))
             await self.hands.views.synced()
             await self.dependents.synced()
+            await self.limits.synced()
             await self._recover()
             group.create_task(self.hands.observer.run())
             group.create_task(self.hands.recorder.run())
@@ -129,7 +133,8 @@ class Controller:
 
     async def _watch_views(self) -> NoReturn:
         while True:
-            away = ", ".join(filter(None, (self.hands.views.waiting, self.dependents.waiting)))
+            followed = (self.hands.views, self.dependents, self.limits)
+            away = ", ".join(filter(None, (one.waiting for one in followed)))
             if away:
                 self.health.waits("kubernetes", f"no fresh view of {away}")
             else:
@@ -204,6 +209,7 @@ def build(
     dependents = Dependents(cluster, api, clock=clock, keys=keys, outside=outside, on_change=changed)
     dry_runs = DryRuns(api, clock, gangs.shapes, age=settings.dry_run_seconds)
     jobs = JobController(hands, dependents, dry_runs)
+    limits = Limits(cluster, clock=clock, on_change=jobs.limits_changed)
     groups = GroupController(hands, gangs)
     queues = QueueController(hands)
     expiry = Expiry(hands)
@@ -235,6 +241,7 @@ def build(
         health=Health(),
         hands=hands,
         dependents=dependents,
+        limits=limits,
         jobs=jobs,
         applier=applier,
         intake=intake,

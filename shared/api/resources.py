@@ -26,6 +26,7 @@ PVCS: Final = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClai
 PVS: Final = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
 STORAGECLASSES: Final = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
 EVENTS: Final = Resource("", "v1", "events", "Event")
+LIMITRANGES: Final = Resource("", "v1", "limitranges", "LimitRange")
 RESOURCEQUOTAS: Final = Resource("", "v1", "resourcequotas", "ResourceQuota")
 
 PRIORITYCLASSES: Final = Resource(

@@ -12,15 +12,17 @@ from typing import Final
 import orjson
 
 from services.controller.adapters.dependents import Dependents
-from services.controller.adapters.dry_runs import DryRuns
+from services.controller.adapters.dry_runs import SETTLES, DryRuns
 from services.controller.adapters.hands import Hands, together
 from services.controller.adapters.memory import Memory
 from services.controller.adapters.publisher import change_ids, ready_id
+from services.controller.adapters.views import job_key
 from services.controller.core.dependents import NEEDED
 from services.controller.core.dryrun import is_to_be_asked, tells_shapes, with_shapes
 from services.controller.core.gangs import complete_enough, unplaced
 from services.controller.core.holding import as_report, oversized
 from services.controller.core.jobs import plan
+from services.controller.core.limits import Change
 from services.controller.core.model import Wanted
 from services.controller.core.plans import Note, Plan, World
 from services.controller.core.status import merge_patch, write_status
@@ -32,6 +34,8 @@ from shared.events.contracts import Gang
 from shared.kube.port import JSON
 from shared.telemetry.spans import hashed_id
 
+_FEW: Final = 20
+"""Jobs that are asked about again when less of a quota is used; the others follow in their time."""
 _TROUBLE_PAUSE: Final = 10.0
 """Seconds until a job is looked at again that something stands in the way of which nobody watches."""
 
@@ -50,6 +54,19 @@ class Carrier:
         self._dependents = dependents
         self._dry_runs = dry_runs
         self._look_again = look_again
+        self._refused: dict[str, dict[str, None]] = {}
+        """Jobs that wait because their pods would be refused, by namespace."""
+
+    def limits_changed(self, namespace: str, change: Change) -> None:
+        """Have jobs looked at that may be let in now; of those that a quota holds, some after the others."""
+        self._dry_runs.doubt(namespace, change)
+        keys = list(self._refused.get(namespace, ()))[:_FEW]
+        if change is Change.RULES:
+            jobs = self._hands.views.store(r.JOBS)
+            keys = [job_key(where, name) for where, name in jobs if where == namespace]
+        for key in keys:
+            self._refused.get(namespace, {}).pop(key, None)
+            self._look_again(key, SETTLES)
 
     async def carry_out(self, key: str, raw: JSON, world: World, memory: Memory) -> None:
         """Plan and do. Raises what the world answers; done again later, nothing is done twice."""
@@ -82,11 +99,14 @@ class Carrier:
         Where it would refuse them, a gang that is not announced yet waits; one that is keeps its place, and
         is told of when its pods are made.
         """
+        namespace = world.wanted.namespace
+        self._refused.get(namespace, {}).pop(key, None)
         if not is_to_be_asked(world):
             return world, None
-        now, basis = self._hands.clock.monotonic(), world.wanted.raw["metadata"].get("generation")
+        now = self._hands.clock.monotonic()
+        basis = (world.wanted.raw["metadata"].get("generation"), self._dry_runs.version(namespace))
         if world.group is not None and memory.asked is not None and memory.asked[0] == basis:
-            left = memory.asked[1] - now
+            left = self._dry_runs.holds_until(namespace, memory.asked[1]) - now
             if left > 0:
                 self._look_again(key, left)
                 return world, None
@@ -95,10 +115,11 @@ class Carrier:
         if verdict.refused and world.group is not None:  # it waits anyway, and so may thousands beside it
             due = max(due, now + self._hands.settings.dry_run_seconds)
         memory.asked = (basis, due)
-        self._look_again(key, due - now)
+        self._look_again(key, self._dry_runs.holds_until(namespace, due) - now)
         if not verdict.refused:
             return world, verdict.shapes
         if world.group is None:
+            self._refused.setdefault(namespace, {})[key] = None
             world = replace(world, problem=verdict.refused, problem_reason=JobReason.FAILED_CREATE)
         else:
             self._note(world.wanted, memory, Note(JobReason.FAILED_CREATE, verdict.refused, warning=True))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from services.controller.adapters.api import Api
 from services.controller.adapters.hands import together
 from services.controller.adapters.shape_cache import Shapes
 from services.controller.core.dryrun import Admitted, read_admitted, template_digest, trial_pod, write_shapes
+from services.controller.core.limits import Change
 from services.controller.core.model import JSON, Priorities, Task, Wanted
 from services.controller.core.plans import World
 from shared.api import resources as r
@@ -23,6 +24,8 @@ _LIMIT: Final = 4096
 _FIRST_PAUSE: Final = 1.0
 _LAST_PAUSE: Final = 30.0
 """Seconds between two tries of a template that was refused."""
+SETTLES: Final = 1.0
+"""Seconds until the API server goes by a change that we have seen: it has a view of its own."""
 _WEBHOOK: Final = "webhook"
 """In what the API server says of a webhook that it could not ask, or that denied; with any code, also those
 of its own failures."""
@@ -63,6 +66,27 @@ class DryRuns:
         self._age = age
         self._known: OrderedDict[str, Answer] = OrderedDict()
         self._locks = KeyedLocks()
+        self._doubts: dict[tuple[str, Change], float] = {}
+        """By namespace: from when on answers given before are asked for anew."""
+
+    def doubt(self, namespace: str, change: Change) -> None:
+        """Ask anew, soon, about the templates of a namespace, or about those of them that were refused.
+
+        Many changes in a row are one: a template is asked about once in that time.
+        """
+        now = self._clock.monotonic()
+        if self._doubts.get((namespace, change), now) <= now:
+            self._doubts[namespace, change] = now + SETTLES
+
+    def version(self, namespace: str) -> float:
+        """Return what becomes another when answers about a namespace are to be asked for anew."""
+        since = self._doubts.get((namespace, Change.RULES), 0.0)
+        return since if since <= self._clock.monotonic() else 0.0
+
+    def holds_until(self, namespace: str, due: float) -> float:
+        """Return until when an answer holds that is given now, and without other rules until ``due``."""
+        at = self._doubts.get((namespace, Change.RULES), 0.0)
+        return min(due, at) if at > self._clock.monotonic() else due
 
     async def ask(self, world: World) -> Verdict:
         """Return what the API server says of a job's pods. Raises Unavailable when it says nothing."""
@@ -93,12 +117,19 @@ class DryRuns:
         key = template_digest(world.wanted, task, world.priorities)
         async with self._locks(key):
             known = self._known.get(key)
+            if known is not None and self._doubted(world.wanted.namespace, known):
+                known = replace(known, due=known.said, tries=0)
             if known is None or known.due <= self._clock.monotonic():
                 known = self._known[key] = await self._try(world, task, known)
             self._known.move_to_end(key)
             while len(self._known) > _LIMIT:
                 self._known.popitem(last=False)
         return known
+
+    def _doubted(self, namespace: str, known: Answer) -> bool:
+        changes = (Change.RULES,) if known.admitted else (Change.RULES, Change.FREED)
+        times = (self._doubts.get((namespace, change), 0.0) for change in changes)
+        return any(known.said < at <= self._clock.monotonic() for at in times)
 
     async def _try(self, world: World, task: Task, before: Answer | None) -> Answer:
         body = trial_pod(world, task)

@@ -17,6 +17,7 @@ from services.controller.core import checks
 from services.controller.core.dependents import KINDS, concerns_jobs
 from services.controller.core.jobs import part_bound
 from services.controller.core.lifecycle import FINAL
+from services.controller.core.limits import Change
 from services.controller.core.model import GroupView, Wanted
 from services.controller.core.plans import Note, World
 from services.controller.core.podgroups import let_in
@@ -89,6 +90,10 @@ class JobController:
                     self.touch(key)
         elif concerns_jobs(old, new):
             self.touch(job_key(namespace, owner[0]))
+
+    def limits_changed(self, namespace: str, change: Change) -> None:
+        """Note that pods which are to be made may come out otherwise, or be let in."""
+        self._carrier.limits_changed(namespace, change)
 
     def vanished(self, pods: Iterable[PodState]) -> None:
         """Note pods that went while nobody looked, from what was last published about them."""

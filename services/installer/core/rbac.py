@@ -68,6 +68,7 @@ def accounts(*, webhook_configuration: str, webhook_secret: str) -> tuple[Accoun
 
 
 _CONTROLLER: Final = (
+    Grant((r.LIMITRANGES, r.RESOURCEQUOTAS), _READ, "asking again about pods that they hold"),
     Grant((r.NAMESPACES,), ("get",), "which cluster this is", names=("kube-system",)),
     Grant((r.JOBS,), (*_READ, "create", "patch", "delete"), "jobs from the log, scaling, time to live"),
     Grant((r.JOBS,), ("patch",), "phases and counts", "status"),

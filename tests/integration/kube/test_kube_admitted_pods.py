@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -15,7 +16,6 @@ from tests.fixtures.kube_platform import kube_platform
 from tests.fixtures.waiting import eventually
 from tests.integration.kube.test_kube_plain_pods import running
 
-LIMITS = Resource("", "v1", "limitranges", "LimitRange")
 RUNTIMES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 
 
@@ -41,7 +41,7 @@ async def limit(kube: HttpCluster, namespace: str, name: str, **limits: JSON) ->
         "metadata": {"name": name},
         "spec": {"limits": [item]},
     }
-    await kube.create(LIMITS, namespace, body)
+    await kube.create(r.LIMITRANGES, namespace, body)
 
 
 async def runtime(kube: HttpCluster, name: str) -> None:
@@ -96,10 +96,50 @@ async def test_a_job_whose_pods_would_be_refused_waits_with_the_reason_until_the
             return {one["involvedObject"]["name"] for one in found} == {"big", "nobody"}
 
         await eventually(told)
-        await kube.delete(LIMITS, namespace, "most")
+        await kube.delete(r.LIMITRANGES, namespace, "most")
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}}
         await kube.create(r.SERVICEACCOUNTS, namespace, account)
         await running(kube, namespace, 2)
         for name in ("big", "nobody"):
             await until(kube, r.JOBS, namespace, name, lambda one: not says("spec.tasks")(one))
             await kube.delete(r.JOBS, namespace, name)
+
+
+async def test_limits_and_quotas_that_come_while_gangs_wait_are_heeded_at_once(kube, namespace):
+    """Not when the answer of before has become old, which takes minutes."""
+    async with kube_platform(kube, f"{namespace}=1x0,cpu=2", dry_run_seconds=600):
+        await kube.create(r.JOBS, namespace, job("large", 2, limits={"memory": "1Ei"}))
+
+        async def shapes(text: str) -> bool:
+            groups = (await kube.list(r.PODGROUPS, namespace)).items
+            return any(text in one["metadata"]["annotations"].get(names.SHAPES, "") for one in groups)
+
+        await eventually(lambda: shapes('"memory"'))
+        await limit(kube, namespace, "defaults", defaultRequest={"cpu": "1500m"})
+        await eventually(lambda: shapes('"cpu":1500'), seconds=20)
+
+        quota = {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "none"},
+            "spec": {"hard": {"pods": "0"}},
+        }
+        await kube.create(r.RESOURCEQUOTAS, namespace, quota)
+        await until(
+            kube,
+            r.RESOURCEQUOTAS,
+            namespace,
+            "none",
+            lambda one: (one.get("status") or {}).get("hard") == {"pods": "0"},
+        )
+        await kube.create(r.JOBS, namespace, job("small", 1))
+        await until(kube, r.JOBS, namespace, "small", says("exceeded quota: none"))
+        await asyncio.sleep(20)  # it is tried more and more seldom
+        await kube.patch(r.RESOURCEQUOTAS, namespace, "none", {"spec": {"hard": {"pods": "5"}}})
+        await until(kube, r.JOBS, namespace, "small", is_running, seconds=12)
+        for name in ("large", "small"):
+            await kube.delete(r.JOBS, namespace, name)
+
+
+def is_running(one: JSON) -> bool:
+    return bool(((one.get("status") or {}).get("state") or {}).get("phase") == "Running")

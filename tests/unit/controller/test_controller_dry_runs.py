@@ -329,3 +329,74 @@ async def test_a_pod_that_kubelet_rejects_is_answered_as_a_failed_one_and_takes_
         w.cluster.stop_pods()
         await w.until(lambda: w.pods() == {})
         assert (await w.ready(2))[1].gang.generation == 1
+
+
+# ----------------------------------------------------------------------------------------- what lets them in
+def use(w, pods: int) -> None:
+    """The namespace's quota counts so many pods."""
+    status = {"hard": {"pods": "100"}, "used": {"pods": str(pods)}}
+    w.cluster.set_status(r.RESOURCEQUOTAS, w.cluster.one(r.RESOURCEQUOTAS, "team"), status)
+
+
+def quota(w, hard: str = "100") -> None:
+    w.cluster.put(r.RESOURCEQUOTAS, {"metadata": {"name": "team"}, "spec": {"hard": {"pods": hard}}})
+
+
+class TestLimits:
+    pytestmark = pytest.mark.looptime
+
+    async def test_a_job_that_a_quota_holds_is_let_in_soon_after_less_of_it_is_used(self, world):
+        async with world() as w:
+            quota(w)
+            use(w, 99)
+            forbid(w, Refused("exceeded quota: team", status=403))
+            await w.admit(job())
+            await w.until(lambda: "exceeded quota" in message(w))
+            await asyncio.sleep(100)
+            allow(w)
+            use(w, 100)
+            await asyncio.sleep(3)
+            assert w.group() is None, "more is used: that lets nobody in"
+            use(w, 90)
+            await w.until(lambda: w.group() is not None, seconds=2)
+
+    async def test_a_quota_that_is_used_less_and_less_does_not_make_a_request_for_each_pod(self, world):
+        async with world() as w:
+            quota(w)
+            use(w, 1000)
+            forbid(w, Refused("exceeded quota: team", status=403))
+            for number in range(30):
+                await w.admit(job(f"train-{number}"), submission=f"sub-{number}")
+            await w.until(lambda: all("exceeded quota" in message(w, f"train-{n}") for n in range(30)))
+            await asyncio.sleep(100)
+            tries = []
+
+            async def count(verb, resource, name):
+                if verb == "dry-run":
+                    tries.append(name)
+                    raise Refused("exceeded quota: team", status=403)
+
+            w.cluster.before = count
+            for pods in range(999, 599, -1):
+                use(w, pods)
+                await asyncio.sleep(0.05)
+            assert 20 <= len(tries) <= 2 * (20 + 2), "two templates, about once a second for 20 seconds"
+
+    async def test_a_limit_range_that_comes_is_heeded_by_a_gang_that_waits(self, world):
+        async with world() as w:
+            await w.admit(job())
+            assert (await w.ready())[0].gang.tasks[0].shape.requests["cpu"] == 2000
+            w.cluster.admit = inject
+            limits = {"limits": [{"type": "Container", "defaultRequest": {"cpu": "1"}}]}
+            w.cluster.put(r.LIMITRANGES, {"metadata": {"name": "defaults"}, "spec": limits})
+            again = (await w.until(lambda: news(w, 2), seconds=3))[-1].gang
+            assert again.tasks[0].shape.requests["cpu"] == 2750
+
+    async def test_limits_of_another_namespace_are_no_reason_to_ask(self, world):
+        async with world() as w:
+            await w.admit(job())
+            await w.ready()
+            asked = writes(w, "dry-run", "pods")
+            w.cluster.put(r.LIMITRANGES, {"metadata": {"name": "defaults", "namespace": "other"}, "spec": {}})
+            await asyncio.sleep(10)
+            assert writes(w, "dry-run", "pods") == asked
