@@ -175,6 +175,8 @@ def shape(
     on: Sequence[str] | None = None,
     tolerates: Sequence[str] = (),
     gated: bool = False,
+    preemptable: bool = True,
+    pod_priority: int = 0,
     extra: dict[str, int] | None = None,
 ) -> c.Shape:
     """What a pod asks for. ``tolerates``: ``key``, ``key=value`` or ``*``, each with ``:Effect`` or not."""
@@ -195,6 +197,8 @@ def shape(
         ),
         tolerations=tuple(map(_toleration, tolerates)),
         scheduling_gated=gated,
+        preemptable=preemptable,
+        priority=pod_priority,
     )
 
 
@@ -233,6 +237,7 @@ def job(
     generation: int = 0,
     in_all: dict[str, int] | None = None,
     limit: float | None = None,
+    priority_class: str = "",
     **wants: Any,
 ) -> c.Gang:
     """A job: of tasks, or of ``replicas`` equal pods of which ``gang`` must run; ready ``at`` seconds.
@@ -259,6 +264,7 @@ def job(
         job=name,
         queue=queue,
         priority=priority,
+        priority_class=priority_class,
         min_member=minimum,
         min_resources=in_all or {},
         waiting_limit_seconds=limit,

@@ -137,6 +137,8 @@ class Claim:
     total: Mapping[int, int]
     accounts: Accounts
     budgets: Budgets | None
+    lacking: frozenset[int] = frozenset()
+    """Resources of which not enough is free, wherever it is."""
     _columns: dict[Queue, tuple[int, ...]] = field(default_factory=dict[Queue, "tuple[int, ...]"])
 
     def __call__(self, bundles: Sequence[Bundle]) -> Sequence[Bundle]:
@@ -192,9 +194,20 @@ class Claim:
             and amount
             and all(_within(accounts.held(one, column) + amount, accounts.due(one, column)) for one in mine)
         ]
+        if not self._covers(entitled):
+            return ()
         if all(any(self._has_more(level, column) for column in entitled) for level in theirs):
             return tuple(entitled)
         return ()
+
+    def _covers(self, entitled: Sequence[int]) -> bool:
+        """Whether it deserves what is lacking: all of that which its queue's share tells of."""
+        lacking = self.lacking - {PODS}
+        told = self.accounts.shares.deserved(self.queue)
+        return not lacking or (
+            all(column in entitled for column in lacking if column in told)
+            and any(column in entitled for column in lacking)
+        )
 
     @property
     def _names_count(self) -> bool:

@@ -126,7 +126,7 @@ class Evictor:
         victims = self._model.victims
         if not self._policy.reclaim or not self._others(lane.queue):
             return np.zeros(0, np.intp)
-        claim = self._claim(lane, None)
+        claim = self._claim(lane, None, self._lacking(lane))
         numbers = [
             victims.queues[name]
             for name in victims.queues_with_victims()
@@ -164,7 +164,7 @@ class Evictor:
             budgets = budgets or "pdb" in tier
         if not bundles:
             return None
-        claim = self._claim(lane, Budgets(model) if budgets else None)
+        claim = self._claim(lane, Budgets(model) if budgets else None, self._lacking(lane))
         self._weigh(bundles, claim)
         request = Request(lane.shapes, order(bundles), claim, self._deficits(lane), self._policy.most_victims)
         found = Search(model, request).run()
@@ -221,15 +221,7 @@ class Evictor:
 
     def _deficits(self, lane: Lane) -> list[Deficit]:
         """Return what has to be given back of capabilities, and how much a bundle gives."""
-        found: list[Deficit] = []
-        for level in lane.queue.chain:
-            gone = self._now_leaving().get(level, {})
-            for column, limit in level.capability or ():
-                asked = lane.total.get(column, 0)
-                lacks = level.held.get(column, 0) - gone.get(column, 0) + asked - limit
-                if asked and lacks > 0:
-                    found.append((self._giver(level, column), lacks))
-        return found
+        return [(self._giver(*where), lacks) for where, lacks in self._short(lane).items()]
 
     def _giver(self, level: Queue, column: int) -> Callable[[Bundle], int]:
         def give(bundle: Bundle) -> int:
@@ -259,9 +251,35 @@ class Evictor:
 
     # ------------------------------------------------------------------ what is held
 
-    def _claim(self, lane: Lane, budgets: Budgets | None) -> Claim:
+    def _claim(self, lane: Lane, budgets: Budgets | None, lacking: frozenset[int] = frozenset()) -> Claim:
         accounts = Accounts(self._model, self._now_shares(), self._now_leaving())
-        return Claim(self._model, lane.queue, lane.total, accounts, budgets)
+        return Claim(self._model, lane.queue, lane.total, accounts, budgets, lacking)
+
+    def _lacking(self, lane: Lane) -> frozenset[int]:
+        """Return the resources of which too little is free for the gang on all its nodes, or in its quota."""
+        nodes = self._model.nodes
+        found = {column for _, column in self._short(lane)}
+        for shape, count in lane.shapes:
+            shape.rules.refresh()
+            allowed = np.flatnonzero(shape.rules.allowed)
+            columns = [column for column, _ in shape.amounts]
+            free = np.maximum(nodes.future(columns)[:, allowed], 0)
+            for number, (column, amount) in enumerate(shape.amounts):
+                if int((free[number] // amount).sum()) < count:
+                    found.add(column)
+        return frozenset(found)
+
+    def _short(self, lane: Lane) -> dict[tuple[Queue, int], int]:
+        """Return by level and column what capabilities lack."""
+        found: dict[tuple[Queue, int], int] = {}
+        for level in lane.queue.chain:
+            gone = self._now_leaving().get(level, {})
+            for column, limit in level.capability or ():
+                asked = lane.total.get(column, 0)
+                lacks = level.held.get(column, 0) - gone.get(column, 0) + asked - limit
+                if asked and lacks > 0:
+                    found[level, column] = lacks
+        return found
 
     def _now_shares(self) -> Shares:
         if self._shares is None:

@@ -13,6 +13,7 @@ from datetime import datetime
 from itertools import islice
 
 from services.scheduler.core import near, quota, room
+from services.scheduler.core.earmarks import Earmark
 from services.scheduler.core.gangs import Gang, Key
 from services.scheduler.core.lanes import Behind, Lane, NoDomain, NoEntry, NoQuota, NoRoom, NotOpen
 from services.scheduler.core.model import Model
@@ -21,6 +22,7 @@ from shared.events.contracts import GangReport, Reason
 _NEAR = 20
 """Up to this place in the queue every change is told; behind it, changes by a tenth."""
 _MOST_REASONS = 20
+_MOST_NAMED = 5
 _MOST_WORDS = 2000
 """Characters of a reason: it may quote a node selector of any length, and a report must fit into a record."""
 
@@ -114,7 +116,8 @@ class Reporter:
     def _reasons(self, gang: Gang) -> Reasons:
         lane = gang.lane
         if lane is None:
-            return (_outside(gang),)
+            mark = self._model.earmarks.of(gang.key)
+            return (_outside(gang) if mark is None else _leaving(self._model, mark),)
         reasons = self._by_lane.get(lane)
         if reasons is None:
             reasons = tuple(map(_short, explain(self._model, lane)[:_MOST_REASONS]))
@@ -145,6 +148,30 @@ def explain(model: Model, lane: Lane) -> Reasons:  # noqa: PLR0911 - one for eac
             return (_no_domain(model, stop, lane), *_parts(model, lane))
         case Behind(holder=holder):
             return _behind(model, holder)
+
+
+def _leaving(model: Model, mark: Earmark) -> Reason:
+    """Say for whom a gang waits whose room is kept."""
+    there = [
+        f"{namespace}/{name}"
+        for namespace, name, uid in mark.victims
+        if (pod := model.pods.get((namespace, name))) is not None and pod.uid == uid and pod.slot >= 0
+    ]
+    if not there:
+        return Reason(
+            code="waits-for-room",
+            message="room is kept for it, and is soon free: what was there is ending",
+            numbers={"pods": 0},
+            next_step="wait for the pods that are being deleted on these nodes",
+        )
+    names = ", ".join(there[:_MOST_NAMED]) + (", …" if len(there) > _MOST_NAMED else "")
+    pods = "pod" if len(there) == 1 else "pods"
+    return Reason(
+        code="waits-for-victims",
+        message=f"waits for {len(there)} {pods} to leave: {names}",
+        numbers={"pods": len(there)},
+        next_step="its room is kept; it starts when they have ended",
+    )
 
 
 def _outside(gang: Gang) -> Reason:
