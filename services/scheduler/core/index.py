@@ -24,6 +24,7 @@ import numpy as np
 
 from services.scheduler.core.columns import FloatArray, IntArray, SlotArray
 from services.scheduler.core.devices import Devices
+from services.scheduler.core.fragments import Typical
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.policy import Scores
 from services.scheduler.core.scores import Score
@@ -56,13 +57,13 @@ class Taken(NamedTuple):
 class ShapeIndex:
     """Fit and order of nodes for one shape, kept up to date from the log of changes."""
 
-    def __init__(self, shape: Shape, nodes: Nodes, scores: Scores, work: Work) -> None:
+    def __init__(self, shape: Shape, nodes: Nodes, scores: Scores, typical: Typical, work: Work) -> None:
         self.shape = shape
         self.total = 0
         """How many pods of this shape fit now, over all nodes."""
         self._nodes = nodes
         self._work = work
-        self._score = Score(shape, nodes, scores)
+        self._score = Score(shape, nodes, scores, typical)
         self._devices = Devices(nodes)
         self._singly = shape.devices is not None or not self._score.rising
         self._fit: IntArray = np.zeros(0, np.int64)

@@ -13,6 +13,7 @@ from services.scheduler.core.earmarks import Earmarks
 from services.scheduler.core.entry import Promises
 from services.scheduler.core.evictions import Evictions
 from services.scheduler.core.flights import InFlight
+from services.scheduler.core.fragments import Typical
 from services.scheduler.core.gangs import Gang, Key, Member, OrderKey, make_gang
 from services.scheduler.core.index import ShapeIndex
 from services.scheduler.core.layout import is_laid_out
@@ -28,6 +29,7 @@ from services.scheduler.core.timers import Timers
 from services.scheduler.core.victims import Victims
 from services.scheduler.core.waiting import Waiting
 from services.scheduler.core.work import Work
+from services.scheduler.core.workload import Workload
 from shared.events import contracts as c
 
 _INDEXES = 512
@@ -48,6 +50,8 @@ class Model:
         self.queues = Queues(self.resources, self.policy.sharing)
         self.waiting = Waiting(self.queues)
         self.work = Work()
+        self.workload = Workload(self.shapes)
+        self.typical = self._typical()
         self.capacity_seen = 0
         """The nodes' capacity version at the last cycle."""
         self.pods: dict[Key, Pod] = {}
@@ -68,6 +72,8 @@ class Model:
         self.retries: Timers[Gang] = Timers()
         self._pods_of: dict[Key, dict[str, Pod]] = {}
         self._indexes: dict[int, ShapeIndex] = {}
+        self._devices_seen = 0
+        """Indexes are made anew when nodes have more devices: the first bring other scores."""
 
     def set_policy(self, policy: Policy) -> None:
         """Decide by another policy from now on, as a model does that never had the old one.
@@ -80,20 +86,27 @@ class Model:
         self.shapes.set_limits(limits_of(policy))
         self.queues.govern(policy.sharing)
         self._indexes.clear()
+        self.typical = self._typical()
         for gang in self.gangs.values():
             self.waiting.leave(gang)
             self.dirty[gang] = None
 
     def index(self, shape: Shape) -> ShapeIndex:
         """Return a shape's index, brought up to date."""
+        if self._devices_seen != self.resources.devices:
+            self._devices_seen = self.resources.devices
+            self._indexes.clear()
         index = self._indexes.pop(shape.number, None)
         if index is None:
-            index = ShapeIndex(shape, self.nodes, self.policy.scores, self.work)
+            index = ShapeIndex(shape, self.nodes, self.policy.scores, self.typical, self.work)
             if len(self._indexes) >= _INDEXES:
                 del self._indexes[next(iter(self._indexes))]
         self._indexes[shape.number] = index
         index.refresh()
         return index
+
+    def _typical(self) -> Typical:
+        return Typical(self.nodes, self.shapes, self.workload, self.policy.scores.fragmentation)
 
     # ------------------------------------------------------------------ nodes and queues
 
@@ -204,6 +217,9 @@ class Model:
 
     def _note(self, key: Key, old: Pod | None, new: Pod | None) -> None:
         """Let victims be chosen by what is now, and note that one leaves or has gone."""
+        for pod, sign in ((old, -1), (new, 1)):
+            if pod is not None and pod.gang is None and pod.phase not in ENDED:
+                self.workload.add(pod.shape, sign)
         if new is not None and new.slot >= 0:
             self.victims.put(key, new)
         else:
@@ -341,6 +357,7 @@ class Model:
             self._forget(old)
         gang.confirmed = gang.confirmed or confirmed
         self.gangs[key] = gang
+        self._count_workload(gang, 1)
         for name, pod in self._pods_of.get(key, {}).items():
             self._place_pod(gang, name, pod)
         for name in self.flights.pods_of(contract.ref):
@@ -359,11 +376,17 @@ class Model:
             gang.trouble = old.trouble
 
     def _forget(self, gang: Gang) -> None:
+        self._count_workload(gang, -1)
         self.dirty.pop(gang, None)
         self.unplaced.pop(gang, None)
         self.promises.drop(gang)
         self.set_wanted(gang, {})
         self.waiting.leave(gang)
+
+    def _count_workload(self, gang: Gang, sign: int) -> None:
+        if gang.contract.pool == self.pool:
+            for task in gang.tasks:
+                self.workload.add(task.shape, sign * len(task.names))
 
     def places_of(self, gang: Gang) -> dict[str, str]:
         """Return the nodes of members that hold room or are in flight, where it matters."""

@@ -7,9 +7,11 @@ from datetime import timedelta
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Literal
 
+from shared.events.contracts import Shape
+
 if TYPE_CHECKING:
     from services.scheduler.core.own import Own, OwnOrder
-    from services.scheduler.core.scores import TermFactory
+    from services.scheduler.core.terms import TermFactory
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,28 @@ class StrategyFit:
 
 
 @dataclass(frozen=True, slots=True)
+class TypicalPod:
+    """A shape of pods that take parts of devices, and how frequent it is."""
+
+    shape: Shape
+    weight: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Fragmentation:
+    """Keep free devices usable, where pods take parts of devices (points as of the other scores)."""
+
+    weight: float = 16.0
+    """Times 100 points for each device that a typical pod could use after a placement and not before."""
+    cpu_weight: float = 3.2
+    """Times 100 points for each core more beside a free device."""
+    enough_cpu: float = 16.0
+    """Cores beside a free device; more is not better."""
+    typical: tuple[TypicalPod, ...] = ()
+    """The workload to keep devices usable for. Empty: the present one, running and waiting."""
+
+
+@dataclass(frozen=True, slots=True)
 class Scores:
     """Weights of the scores by which the best of the nodes with room is chosen; 0 leaves one out.
 
@@ -64,6 +88,7 @@ class Scores:
     balanced_weight: float = 0.0
     """Prefers nodes whose CPU, memory and GPUs would be used to the same degree."""
     strategy_fit: StrategyFit | None = None
+    fragmentation: Fragmentation | None = field(default_factory=Fragmentation)
     extra: tuple[TermFactory, ...] = ()
     """Terms of plugins. A factory's ``repr`` tells it from others in the policy's digest."""
 

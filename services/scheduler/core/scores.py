@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from services.scheduler.core.columns import FloatArray, IntArray, SlotArray
+from services.scheduler.core.fragments import Gradient, Typical
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.resources import CPU, MEMORY
 from services.scheduler.core.shapes import Shape
+from services.scheduler.core.terms import Term
 
 if TYPE_CHECKING:
     from services.scheduler.core.policy import Scores
@@ -30,36 +32,14 @@ _UNASKED: Final = ((CPU, 100), (MEMORY, 200 << 20))
 _BALANCED: Final = ("cpu", "memory", "nvidia.com/gpu")
 
 
-class Term:
-    """One formula for one shape. A term of a plugin needs ``many`` only."""
-
-    rising: bool = False
-
-    def refresh(self) -> int:
-        """Take in what changed outside of the nodes' log; return the term's epoch."""
-        return 0
-
-    def many(self, slots: SlotArray) -> FloatArray:
-        """Return the scores of nodes that have room for one more pod."""
-        raise NotImplementedError
-
-    def one(self, slot: int) -> float:
-        """Return ``many`` of one node."""
-        return float(self.many(np.array([slot], np.intp))[0])
-
-
-TermFactory = Callable[[Shape, Nodes], "Term | None"]
-"""Makes a plugin's term for a shape, or None where it has no say."""
-
-
 class Score:
     """The sum of the terms that have a say on a shape."""
 
-    def __init__(self, shape: Shape, nodes: Nodes, scores: Scores) -> None:
-        made = (
-            *(make(shape, nodes, scores) for make in _TERMS),
-            *(make(shape, nodes) for make in scores.extra),
-        )
+    def __init__(self, shape: Shape, nodes: Nodes, scores: Scores, typical: Typical) -> None:
+        made = [make(shape, nodes, scores) for make in _TERMS]
+        if scores.fragmentation is not None and nodes.resources.devices:
+            made.append(Gradient(shape, nodes, typical, scores.fragmentation))
+        made += [make(shape, nodes) for make in scores.extra]
         self._terms = [term for term in made if term is not None]
         self.rising = all(term.rising for term in self._terms)
 

@@ -193,7 +193,7 @@ def test_both_forms_of_a_score_are_equal_to_the_last_bit(scores, nodes, step) ->
         model.apply_node(c.NodeState(name=f"n{number}", allocatable=allocatable))
     cpu, memory, _, count = step[0]
     shape = model.shapes.intern(c.Shape(requests={"cpu": cpu, "memory": memory}))
-    score_of = Score(shape, model.nodes, scores)
+    score_of = Score(shape, model.nodes, scores, model.typical)
     model.index(shape).take(min(count, model.index(shape).total))
     slots = np.arange(len(nodes))
     assert score_of.many(slots).tolist() == [score_of.one(slot) for slot in slots.tolist()]
@@ -208,7 +208,7 @@ def test_a_score_that_says_it_rises_never_falls_with_a_pod(scores, nodes, step) 
     cpu, memory, gpu, _ = step[0]
     requests = {name: n for name, n in (("cpu", cpu), ("memory", memory), (GPU, gpu)) if n}
     shape = model.shapes.intern(c.Shape(requests=requests))
-    score_of = Score(shape, model.nodes, scores)
+    score_of = Score(shape, model.nodes, scores, model.typical)
     if not score_of.rising:
         return
     for slot in range(len(nodes)):
