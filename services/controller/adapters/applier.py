@@ -32,6 +32,7 @@ from services.controller.core.apply import (
     examine,
     examine_created,
     judge,
+    name_taken,
 )
 from services.controller.core.claims import places_of_claims
 from services.controller.core.model import Wanted
@@ -171,7 +172,10 @@ class Applier:
         if group is not None:
             memory = self._hands.memories.of(key, entry.uid)
             group = let_in(group, entry.wanted, pods.values(), placed=memory.is_placed(group))
-        return Gang(entry.wanted, entry.status, group, pods, nodes)
+        namespace = decision.gang.namespace
+        others = {one.pod for one in decision.bindings if one.pod not in pods}
+        taken = {name for name in others if views.get(r.PODS, namespace, name) is not None}
+        return Gang(entry.wanted, entry.status, group, pods, nodes, taken)
 
     async def _apply(self, decision: GangDecided, gang: Gang) -> Conclusion:
         verdict = examine(decision, gang, born_bound=self._hands.settings.born_bound)
@@ -284,8 +288,7 @@ class Applier:
         """The pod is not as the informer said: judge by what the API server says."""
         raw = await self._hands.api.read(r.PODS, wanted.namespace, binding.pod)
         if owner_job(raw) != (wanted.name, wanted.uid):
-            text = f"{binding.pod}: a pod of this name belongs to somebody else"
-            return _failed(binding, "name-taken", text)
+            return name_taken(binding)
         return judge(binding, read_pod(raw), status.generation)
 
     async def _take_back(

@@ -8,7 +8,7 @@ placed whether the decision stands or is taken back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from services.controller.core.closing import Nodes, closed
@@ -66,6 +66,8 @@ class Gang:
     group: GroupView | None
     pods: Mapping[str, PodView]
     nodes: Nodes
+    taken: Collection[str] = ()
+    """Names of its pods that pods of others have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +185,8 @@ def _step(binding: Binding, members: Mapping[str, tuple[Task, int]], gang: Gang)
     step: Step
     if pod is not None:
         step = judge(binding, pod, gang.status.generation)
+    elif binding.pod in gang.taken:
+        step = name_taken(binding)
     elif binding.uid is not None:
         step = _failure(binding, "pod-gone", "the pod is gone")
     else:
@@ -204,6 +208,11 @@ def judge(binding: Binding, pod: PodView, generation: int) -> InPlace | BindExis
     if pod.node != binding.node:
         return _failure(binding, "placed-elsewhere", f"the pod is on node {pod.node}")
     return InPlace(binding, pod.uid)
+
+
+def name_taken(binding: Binding) -> BindFailure:
+    """Return the failure of a binding whose pod cannot be made, as another one has its name."""
+    return _failure(binding, "name-taken", "a pod of this name belongs to somebody else")
 
 
 def _failure(binding: Binding, code: str, message: str) -> BindFailure:

@@ -350,6 +350,23 @@ class TestCarriedOut:
             w.cluster.stop_pods()
             assert set(w.pods()) == {"train-worker-0"}
 
+    async def test_no_pod_of_a_gang_is_made_while_somebody_else_is_known_to_have_the_name_of_one(self, world):
+        async with world() as w:
+            await w.admit(job())
+            ready = (await w.ready())[0].gang
+            w.cluster.put(r.PODS, {"metadata": {"name": "train-worker-0"}, "spec": {"containers": []}})
+            await asyncio.sleep(1)
+            await w.decide(ready)
+            [result] = await w.results()
+            assert [f.code for f in result.failures] == ["name-taken"]
+            assert "belongs to somebody else" in result.message
+            w.cluster.remove(r.PODS, "default", "train-worker-0")
+            await asyncio.sleep(1)
+            await w.decide(ready)
+            await w.results(2)
+            assert len(w.pods()) == 4
+            assert [line for line in w.cluster.log if "delete pods" in line] == []
+
 
 async def _nothing(verb, resource, name):
     return None
