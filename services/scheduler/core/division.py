@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from services.scheduler.core.resources import PODS
 from services.scheduler.core.shares import Shares
@@ -71,23 +71,19 @@ def fill(total: float, parts: Iterable[Part]) -> float:
 class _Claim:
     """What a queue and those below it ask for and are owed, of one resource."""
 
-    demand: float
-    """Held and wanted, no more than capabilities and what those below name as ``deserved`` allow."""
     guarantee: float
-    owed: float = 0.0
+    owed: float
     """``deserved`` where it is named, else the sum of those below."""
-    asked: float = 0.0
-    """What of that is asked for."""
-    open: bool = True
+    least: float
+    """Its guarantee, or what of what it is owed is asked for."""
+    asked: float
+    most: float
+    """What is asked for and may be had: more than the least for who takes part by weight."""
+    open: bool
     """It takes part by weight: it, or a queue below it, does not name what it deserves."""
 
-    @property
-    def least(self) -> float:
-        return max(self.guarantee, self.asked)
 
-    @property
-    def most(self) -> float:
-        return max(self.least, self.demand) if self.open else self.least
+_NOTHING: Final = _Claim(0.0, 0.0, 0.0, 0.0, 0.0, open=True)
 
 
 class _Division:
@@ -108,6 +104,8 @@ class _Division:
         parts = {root.name: min(total, dict(root.capability or ()).get(self._column, total))}
         deserved = dict(parts)
         for queue in reversed(tree):
+            if not queue.below:
+                continue
             left = max(0.0, parts[queue.name] - max(0, queue.own.get(self._column, 0)))
             for child, part in zip(queue.below, self._divided(queue.below, left), strict=True):
                 parts[child.name], due = part
@@ -118,29 +116,31 @@ class _Division:
     def _claim(self, queue: Queue) -> _Claim:
         """Sum up from below."""
         column = self._column
+        demand: float = max(0, queue.own.get(column, 0)) + queue.wanted.get(column, 0)
+        named = (queue.deserved or {}).get(column) if self._explicit else None
+        guarantee: float = queue.guarantee.get(column, 0)
+        if not (demand or guarantee or queue.below or named is not None):
+            return _NOTHING
         limit = dict(queue.capability or ()).get(column, inf)
         below = [self._claims[child.name] for child in queue.below]
-        demand = max(0, queue.own.get(column, 0)) + queue.wanted.get(column, 0)
-        claim = _Claim(
-            min(demand + sum(one.most for one in below), limit),
-            min(max(queue.guarantee.get(column, 0), sum(one.guarantee for one in below)), limit),
-        )
-        named = (queue.deserved or {}).get(column) if self._explicit else None
+        demand = min(demand + sum(one.most for one in below), limit)
+        guarantee = min(max(guarantee, sum(one.guarantee for one in below)), limit)
         if named is not None:
-            claim.owed, claim.open = min(named, limit), False
-            claim.asked = min(claim.owed, claim.demand)
-        elif below:
-            claim.owed = min(sum(one.owed for one in below), limit)
-            claim.asked = min(sum(one.asked for one in below), limit)
-            claim.open = any(one.open for one in below)
-        return claim
+            owed = min(named, limit)
+            asked, is_open = min(owed, demand), False
+        else:
+            owed = min(sum(one.owed for one in below), limit)
+            asked = min(sum(one.asked for one in below), limit)
+            is_open = not below or any(one.open for one in below)
+        least = max(guarantee, asked)
+        return _Claim(guarantee, owed, least, asked, max(least, demand) if is_open else least, is_open)
 
     def _divided(self, queues: Sequence[Queue], total: float) -> list[tuple[float, float]]:
         """Return the part of each, and what it deserves: more where it asks for less than it is owed."""
         claims = [self._claims[queue.name] for queue in queues]
         guaranteed = sum(claim.guarantee for claim in claims)
         if not self._weighted:
-            return [(claim.demand, max(claim.owed, claim.guarantee)) for claim in claims]
+            return [(claim.most, max(claim.owed, claim.guarantee)) for claim in claims]
         if guaranteed > total:
             return [(part, part) for part in (claim.guarantee * total / guaranteed for claim in claims)]
         if sum(claim.least for claim in claims) > total:

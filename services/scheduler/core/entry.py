@@ -69,10 +69,18 @@ class Promises:
         entry = self._entry(lane) if lane.starts and (lane.floor or self._of) else None
         return entry or self.kept(lane.queue, lane.total)
 
-    def kept(self, queue: Queue, total: Mapping[int, int]) -> NoEntry | None:
-        """Return what of ``total`` other queues' guarantees need of what the nodes have free."""
+    def kept(
+        self, queue: Queue, total: Mapping[int, int], freed: Mapping[int, int] | None = None
+    ) -> NoEntry | None:
+        """Return what of ``total`` other queues' guarantees need of what the nodes have free.
+
+        ``freed`` will be free, too.
+        """
         columns = self._queues.kept_columns(total)
-        column = self._queues.keeps(queue, total, self.free(columns)) if columns else None
+        if not columns:
+            return None
+        free = {column: much + (freed or {}).get(column, 0) for column, much in self.free(columns).items()}
+        column = self._queues.keeps(queue, total, free)
         return None if column is None else NoEntry(None, column, total[column], kept=True)
 
     def room(self, queue: Queue, shape: Shape, count: int) -> tuple[int, NoEntry | None]:

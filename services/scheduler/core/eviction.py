@@ -8,6 +8,7 @@ both together are.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -230,9 +231,12 @@ class Evictor:
 
         return give
 
-    def _has_quota(self, lane: Lane, bundles: Iterable[Bundle]) -> bool:
-        """Whether all that binds queues allows the gang once these have gone."""
+    def _has_quota(self, lane: Lane, bundles: Sequence[Bundle]) -> bool:
+        """Whether all that binds queues, and what is kept for them, allow the gang once these have gone."""
         model = self._model
+        freed: Counter[int] = Counter()
+        for one in bundles:
+            freed.update(amounts_of(model, one))
         gone = [
             (model.queues.get(one.gang.contract.queue), tuple(amounts_of(model, one).items()))
             for one in bundles
@@ -244,10 +248,12 @@ class Evictor:
                 gone.append((model.queues.get(pod.queue), pod.shape.amounts))
         for queue, amounts in gone:
             model.queues.charge(queue, amounts, -1)
-        over = model.queues.over(lane.queue, lane.total)
+        refused = model.queues.over(lane.queue, lane.total) or model.promises.kept(
+            lane.queue, lane.total, freed
+        )
         for queue, amounts in gone:
             model.queues.charge(queue, amounts, 1)
-        return over is None
+        return refused is None
 
     # ------------------------------------------------------------------ what is held
 
