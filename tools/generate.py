@@ -8,7 +8,7 @@ from pathlib import Path
 
 from shared.api import crds
 from shared.events import schemas
-from tools import chart, lifecycle, reference
+from tools import chart, lifecycle, policy, reference
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -18,6 +18,7 @@ def files() -> dict[Path, str]:
     made = {schemas.HOME / name: text for name, text in schemas.documents().items()}
     made |= {crds.DIRECTORY / crds.file_name(crd): crds.render(crd) for crd in crds.CRDS}
     made[lifecycle.PAGE] = lifecycle.page()
+    made[policy.PAGE] = policy.page()
     pages = {
         "commands.md": reference.commands(),
         "metrics.md": reference.metrics(),
