@@ -436,6 +436,31 @@ class GangDecided(Contract):
     decided_at: datetime
 
 
+class CycleDecided(Contract):
+    """A cycle of a pool's scheduler: what it had read, and what it decided. With it, it can be made again.
+
+    A cycle that decided nothing leaves no record, unless it was cut short.
+    """
+
+    TYPE = "dev.pumice.cycle.decided.v1"
+    pool: str
+    cycle: Count
+    at: datetime
+    """The scheduler's ``now``."""
+    inputs: dict[str, dict[int, Count]] = {}
+    """By topic and partition: all records below this offset had been taken in."""
+    limit: Count = 0
+    """Gangs tried at most."""
+    policy: str = ""
+    """Digest of the policy that decided."""
+    decisions: tuple[str, ...] = ()
+    """Ids, in order. One that was too large for the log is not on it."""
+    fresh: bool = False
+    """A replay may begin here: what the scheduler knew before this cycle is what is on the log."""
+    flying: tuple[str, ...] = ()
+    """Of such a cycle: ids of the decisions that were in flight before it."""
+
+
 class DecisionOutcome(StrEnum):
     """What became of a decision."""
 
@@ -686,6 +711,7 @@ Event = (
     | JobPhaseChanged
     | GangReady
     | GangDecided
+    | CycleDecided
     | DecisionApplied
     | GangReport
     | ClusterFact
@@ -703,6 +729,7 @@ EVENTS: dict[str, type[Contract]] = {
         JobPhaseChanged,
         GangReady,
         GangDecided,
+        CycleDecided,
         DecisionApplied,
         GangReport,
         NodeState,

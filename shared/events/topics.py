@@ -116,7 +116,7 @@ TOPICS: Final[dict[str, Topic]] = {
             _POOL,
             ("scheduler",),
             "One gang's decision, whole.",
-            (c.GangDecided,),
+            (c.GangDecided, c.CycleDecided),
         ),
         Topic(
             _log(BIND_RESULTS, 6, 7, GANG_BYTES),

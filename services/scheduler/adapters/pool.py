@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
 from functools import partial
 from typing import Final, NoReturn, TypeVar
 
@@ -18,15 +19,17 @@ from services.scheduler.adapters.metrics import Metrics
 from services.scheduler.adapters.plugins import PluginErrors
 from services.scheduler.adapters.policies import Policies
 from services.scheduler.adapters.publish import (
+    cycle_record,
     decision_record,
     decision_spans,
     report_end,
     report_record,
 )
 from services.scheduler.core.cycle import decide
-from services.scheduler.core.decisions import Decision
+from services.scheduler.core.decisions import Decision, Outcome
 from services.scheduler.core.events import event_of
 from services.scheduler.core.model import Model
+from services.scheduler.core.replay import Inputs, is_fresh
 from services.scheduler.core.reports import Reporter
 from services.scheduler.core.results import adopt, give_up, recall
 from services.scheduler.settings import SchedulerSettings
@@ -34,8 +37,8 @@ from shared.clock import Clock
 from shared.errors import ContractError, TooLarge, Unavailable
 from shared.events import topics
 from shared.events.codec import decode
-from shared.events.contracts import Gang, GangDecided, Reason
-from shared.log.port import EventLog, Reader, Record, TopicPartition, TransactionalProducer
+from shared.events.contracts import CycleDecided, Gang, GangDecided, Reason
+from shared.log.port import Delivery, EventLog, Reader, Record, TopicPartition, TransactionalProducer
 from shared.plugins import Maker
 from shared.service import Health, Ids
 from shared.telemetry.spans import FinishedSpan, TraceContext, format_traceparent, hashed_id
@@ -46,6 +49,7 @@ _CONTROLLER_GROUP: Final = "controller"
 _FIRST_RETRY: Final = 0.05
 _LAST_RETRY: Final = 5.0
 _POLL: Final = 1.0
+_FRESH_PAUSE: Final = 1.0
 
 T = TypeVar("T")
 
@@ -91,6 +95,8 @@ class Pool:
         self._wake = asyncio.Event()
         self._alarm: asyncio.Task[None] | None = None
         self._offsets: dict[TopicPartition, int] = {}
+        self._inputs = Inputs()
+        self._fresh_due = 0.0
         self._cycle = 0
         self._changed = True
 
@@ -100,6 +106,7 @@ class Pool:
         """Take in a gang from ``podgroup-ready``; its offset is committed with the next decisions."""
         self.model.gang_ready(gang, traceparent)
         self._offsets[where] = offset + 1
+        self._inputs.took(where, offset)
         self._notice()
 
     def policy(self, text: str, source: str) -> None:
@@ -123,8 +130,8 @@ class Pool:
                 extra={"pool": self.name, "nodes": self.model.nodes.count, "gangs": len(self.model.gangs)},
             )
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._follow(state, self._feed.state))
-                tasks.create_task(self._follow(results, self._feed.result))
+                tasks.create_task(self._follow(state, self._state))
+                tasks.create_task(self._follow(results, self._result))
                 tasks.create_task(self._cycles())
                 tasks.create_task(self._reports())
         finally:
@@ -147,6 +154,7 @@ class Pool:
 
     async def _catch_up(self) -> tuple[Reader, Reader]:
         ends = await self._log.end_offsets(topics.BIND_RESULTS)
+        self._inputs.begin(await self._log.committed(GROUP, topics.PODGROUP_READY))
         back = {where: max(0, end - self._settings.results_lookback) for where, end in ends.items()}
         results = await self._log.read([topics.BIND_RESULTS], start=back)
         earlier, flying = await self._decided()
@@ -154,7 +162,7 @@ class Pool:
         state = await self._log.read([topics.CLUSTER_STATE])
         while not await state.caught_up():
             for delivery in await state.poll(timeout=_POLL):
-                self._feed.state(delivery)
+                self._state(delivery)
         now = self._clock.now()
         for event in earlier:
             recall(self.model, event, now)
@@ -162,12 +170,20 @@ class Pool:
             adopt(self.model, event, now)
         while not await results.caught_up():
             for delivery in await results.poll(timeout=_POLL):
-                self._feed.result(delivery)
+                self._result(delivery)
         for namespace, name in told:
             gang = self.model.gangs.get((namespace, name))
             if gang is None or gang.contract.pool == self.name:
                 self._reporter.remember(namespace, name)
         return state, results
+
+    def _state(self, delivery: Delivery) -> bool:
+        self._inputs.took(delivery.where, delivery.offset)
+        return self._feed.state(delivery)
+
+    def _result(self, delivery: Delivery) -> bool:
+        self._inputs.took(delivery.where, delivery.offset)
+        return self._feed.result(delivery)
 
     async def _decided(self) -> tuple[list[GangDecided], list[GangDecided]]:
         """Read the pool's last decisions that the controller has finished, and those that it has not.
@@ -237,8 +253,10 @@ class Pool:
         if not self._policies.usable:
             return False
         started, now = self._clock.monotonic(), self._clock.now()
+        flying = self._flying(started)
         outcome = decide(self.model, now, limit=self._settings.cycle_gangs)
         self._cycle += 1
+        made = self._made(now, outcome, flying)
         self._health.ok(f"plugins of pool {self.name}")
         self._plugin_errors.tell(self.model.policy, started)
         self._metrics.cycle.labels(self.name).observe(self._clock.monotonic() - started)
@@ -246,15 +264,38 @@ class Pool:
             self._wake_in((outcome.wake_at - now).total_seconds())
         # A change is known before the cycle that finds out what it means: only now can reports tell of it.
         self._changed = True
-        if outcome.decisions:
-            await self._publish(outcome.decisions)
+        if made is not None:
+            await self._publish(outcome.decisions, made)
         self._measure()
         return outcome.unfinished
 
-    async def _publish(self, decisions: list[Decision]) -> None:
+    def _flying(self, at: float) -> tuple[str, ...] | None:
+        """Return what is in flight where a replay may begin; None: it may not, or another begins nearby."""
+        fresh = at >= self._fresh_due and is_fresh(self.model)
+        return tuple(self.model.flights.by_number) if fresh else None
+
+    def _made(self, now: datetime, outcome: Outcome, flying: tuple[str, ...] | None) -> CycleDecided | None:
+        """Return what it takes to make a cycle again; None for one that a replay can do without."""
+        if not outcome.decisions and not outcome.unfinished:
+            return None
+        if flying is not None:
+            self._fresh_due = self._clock.monotonic() + _FRESH_PAUSE
+        return CycleDecided(
+            pool=self.name,
+            cycle=self._cycle,
+            at=now,
+            inputs=self._inputs.read(),
+            limit=self._settings.cycle_gangs,
+            policy=self.model.policy.digest,
+            decisions=tuple(one.number for one in outcome.decisions),
+            fresh=flying is not None,
+            flying=flying or (),
+        )
+
+    async def _publish(self, decisions: list[Decision], made: CycleDecided) -> None:
         """Publish decisions with the offsets of what they answer, in one transaction."""
         started = self._clock.monotonic()
-        began = decisions[0].decided_at
+        began = made.at
         context = TraceContext(
             hashed_id(16, "cycle", self._ids()), hashed_id(8, "cycle", self.name, self._cycle)
         )
@@ -267,6 +308,7 @@ class Pool:
             decision_record(event, one.traceparent, published)
             for one, event in zip(decisions, events, strict=True)
         ]
+        records.append(cycle_record(made, self._ids()))
         refused = await self._say(records, dict(self._offsets))
         for number, error in refused.items():
             self._hold(decisions[number], error)

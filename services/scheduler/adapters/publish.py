@@ -8,7 +8,7 @@ from services.scheduler.core.decisions import Decision
 from services.scheduler.core.gangs import Key
 from shared.events import topics
 from shared.events.codec import encode
-from shared.events.contracts import GangDecided, GangReport
+from shared.events.contracts import CycleDecided, GangDecided, GangReport
 from shared.events.envelope import Envelope
 from shared.log.port import Record
 from shared.telemetry.phases import Phase, job_attributes, phase_span
@@ -30,6 +30,15 @@ def decision_record(event: GangDecided, traceparent: str | None, now: datetime) 
             subject=f"{event.gang.namespace}/{event.gang.name}",
             traceparent=traceparent,
         ),
+    )
+
+
+def cycle_record(event: CycleDecided, identifier: str) -> Record:
+    """Return the record of a cycle; it lies beside the cycle's decisions."""
+    return encode(
+        topics.BIND_DECISIONS,
+        event.pool.encode(),
+        Envelope(id=identifier, source=f"{SOURCE}/{event.pool}", time=event.at, data=event),
     )
 
 
