@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from shared.api.resources import (
+    COMMANDS,
     CRONJOBS,
     HYPERNODES,
     JOBFLOWS,
@@ -34,6 +35,7 @@ from shared.kube.client import connect
 from shared.kube.port import Cluster, Resource
 from tests.fixtures.kube import install_crds, start_control_plane, until
 from tests.fixtures.kube_platform import kube_platform
+from tests.fixtures.waiting import eventually
 from tests.fixtures.webhooks import NAMESPACE, install, is_trusted, webhooks
 from tests.unit.admission.worlds import VALID, spoiled
 from tools.kube import ControlPlane
@@ -196,6 +198,65 @@ async def test_a_job_is_placed_where_the_resource_group_of_its_pods_says(cluster
                     group["labels"],
                 )
             await cluster.delete(JOBS, "team", "grouped")
+
+
+async def test_a_queue_in_use_is_closed_and_deleted_its_jobs_run_on_and_none_is_let_in(cluster):
+    spec = pod("x")["spec"] | {"schedulerName": "volcano", "restartPolicy": "Never"}
+    spec["containers"][0]["command"] = ["sleep", "1000"]
+    tasks = [{"name": "t", "replicas": 2, "template": {"spec": spec}}]
+
+    def in_use(name: str) -> dict[str, Any]:
+        return obj(JOBS, name, {"queue": "in-use", "tasks": tasks})
+
+    async def runs(name: str) -> None:
+        await until(cluster, JOBS, "team", name, lambda one: (one.get("status") or {}).get("running") == 2)
+
+    def is_state(state: str) -> Callable[[Any], bool]:
+        return lambda one: (one.get("status") or {}).get("state") == state
+
+    async def command(action: str) -> None:
+        target = {"apiVersion": QUEUES.api_version, "kind": "Queue", "name": "in-use", "uid": ""}
+        body = obj(COMMANDS, "", None, generateName="queue-") | {"action": action, "target": target}
+        del body["metadata"]["name"], body["spec"]
+        await cluster.create(COMMANDS, "team", body)
+
+    async def is_refused(name: str) -> None:
+        said: list[str] = []
+
+        async def look() -> bool:  # the webhook goes by what it has seen of the queue
+            try:
+                await cluster.create(JOBS, "team", in_use(name))
+            except Refused as error:
+                said.append(str(error))
+                return True
+            await cluster.delete(JOBS, "team", name)
+            return False
+
+        await eventually(look, f"{name} is refused")
+        assert "spec.queue" in said[0]
+        assert "in-use" in said[0]
+
+    async with webhooks(cluster) as hooked, kube_platform(cluster, "queued=1x0"):
+        await install(cluster, hooked.url)
+        await is_trusted(cluster)
+        await cluster.create(QUEUES, None, obj(QUEUES, "in-use", {"weight": 1}))
+        await until(cluster, QUEUES, None, "in-use", is_state("Open"))
+        await cluster.create(JOBS, "team", in_use("runs"))
+        await runs("runs")
+
+        await command("CloseQueue")
+        await until(cluster, QUEUES, None, "in-use", is_state("Closing"))
+        await is_refused("late")
+        await command("OpenQueue")
+        await until(cluster, QUEUES, None, "in-use", is_state("Open"))
+        await cluster.create(JOBS, "team", in_use("opened"))
+        await runs("opened")
+
+        await cluster.delete(QUEUES, None, "in-use")
+        await is_refused("later")
+        for name in ("runs", "opened"):
+            await runs(name)
+            await cluster.delete(JOBS, "team", name)
 
 
 async def test_a_dead_webhook_stops_no_pod_that_is_not_ours_and_nobody_who_cleans_up(cluster):
