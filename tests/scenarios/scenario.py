@@ -178,6 +178,8 @@ def shape(
     preemptable: bool = True,
     pod_priority: int = 0,
     extra: dict[str, int] | None = None,
+    pod_labels: dict[str, str] | None = None,
+    extras: dict[str, Any] | None = None,
 ) -> c.Shape:
     """What a pod asks for. ``tolerates``: ``key``, ``key=value`` or ``*``, each with ``:Effect`` or not."""
     requests = {"cpu": int(cpu * 1000), "memory": memory * GI, GPU: gpu, **(extra or {})}
@@ -199,6 +201,8 @@ def shape(
         scheduling_gated=gated,
         preemptable=preemptable,
         priority=pod_priority,
+        labels=pod_labels or {},
+        extras=extras or {},
     )
 
 

@@ -22,6 +22,7 @@ from services.controller.core.facts import (
     priority_class_state,
     queue_state,
 )
+from services.controller.core.kin import asked_keys, chosen
 from services.controller.core.members import MemberPod
 from services.controller.core.model import Priorities
 from services.controller.core.plaingangs import plain_gang, read_plain_group
@@ -139,10 +140,15 @@ def run(case: Case) -> Outcome:
 def _tell(model: Model, case: Case, outcome: Outcome) -> None:
     priorities = Priorities({one["metadata"]["name"]: one["value"] for one in case.of("PriorityClass")})
 
+    specs = [PodSpec.model_validate(raw["spec"]) for raw in case.of("Pod")]
+    keys = frozenset(key for spec in specs for key in asked_keys(shape_of(spec, {}, priorities).extras))
+
     def shape(pod: JSON) -> c.Shape:
         meta = pod["metadata"]
         annotations = {**(meta.get("labels") or {}), **(meta.get("annotations") or {})}
-        return shape_of(PodSpec.model_validate(pod["spec"]), annotations, priorities)
+        told = shape_of(PodSpec.model_validate(pod["spec"]), annotations, priorities)
+        labels = chosen(meta.get("labels") or {}, keys)
+        return told.model_copy(update={"labels": labels})
 
     for raw in case.of("Node"):
         model.apply_node(node_state(raw))

@@ -16,6 +16,7 @@ from services.scheduler.core.model import Model
 from services.scheduler.core.policy import Policy
 from services.scheduler.core.results import apply_result
 from shared.events import contracts as c
+from tests.scenarios.among_pods import There, check_among
 from tests.scenarios.nearness import check_near
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -145,8 +146,8 @@ class World:
             self.books.shapes[decision.number] = {task.name: task.shape for task in gang.tasks}
             self.books.queue_of[decision.number] = gang.queue
             if not decision.again:
-                kept = {one.node for one in decision.reservations}
-                self.check_room(kept | {row[2] for row in decision.rows})
+                self.check_room({row[2] for row in decision.rows})
+                self.check_kept({one.node for one in decision.reservations})
                 self.check_queues(decision)
         self.decisions += len(found)
         return found
@@ -306,6 +307,7 @@ class World:
             for task in gang.tasks:
                 assert tasks.count(task.name) >= task.minimum, (decision, task.name)
         self._check_near(gang, decision)
+        self._check_among(decision)
         for name, _, node, _ in decision.rows:
             assert node in self.books.nodes, decision
             pod = self.books.pods.get((gang.namespace, name))
@@ -324,6 +326,25 @@ class World:
                 places |= {row[0]: row[2] for row in other.rows if row[0] not in places}
         decided = [row[0] for row in decision.rows]
         check_near(gang, decided, places, self.books.hypernodes, self.books.nodes)
+
+    def _check_among(self, decision: Decision) -> None:
+        there = [
+            There(pod.name, pod.namespace, pod.node, pod.shape)
+            for pod in self.books.pods.values()
+            if pod.node is not None and pod.phase not in ("Succeeded", "Failed")
+        ]
+        known = {(pod.namespace, pod.name) for pod in there}
+        for other in self.books.flying.values():
+            shapes = self.books.shapes[other.number]
+            there += [
+                There(row[0], other.namespace, row[2], shapes[row[1]])
+                for row in other.rows
+                if (other.namespace, row[0]) not in known
+            ]
+        gang = self.books.gangs[decision.namespace, decision.name]
+        own = {task.name: task.shape for task in gang.tasks}
+        there += [There(row[0], gang.namespace, row[2], own[row[1]], True) for row in decision.rows]
+        check_among(there, self.books.nodes)
 
     def charges(self) -> list[tuple[str, str | None, dict[str, int]]]:
         """Node, queue and requests of each bound pod and each pod in flight."""
@@ -379,6 +400,15 @@ class World:
             there = self.books.nodes[node].allocatable
             for name, amount in used[node].items():
                 assert amount <= there.get(name, 1 << 40 if name == "pods" else 0), (node, name, used[node])
+
+    def check_kept(self, touched: set[str]) -> None:
+        """And once all that leaves it has left, a node has what is kept on it."""
+        used, kept, releasing = self.used(), self.kept(), self.releasing()
+        for node in touched:
+            there, leaves = self.books.nodes[node].allocatable, releasing.get(node, {})
+            for name, amount in kept.get(node, {}).items():
+                left = used.get(node, {}).get(name, 0) - leaves.get(name, 0)
+                assert left + amount <= there.get(name, 1 << 40 if name == "pods" else 0), (node, name)
 
     def check_queues(self, decision: Decision) -> None:
         """Invariant 3, for capability: no level above the gang holds more than it may of what it took."""

@@ -28,7 +28,7 @@ from services.scheduler.core.lanes import (
     Scarce,
     Stop,
 )
-from services.scheduler.core.layout import Layout, by_group, in_steps, is_laid_out, layout_of
+from services.scheduler.core.layout import Layout, by_group, in_steps, is_laid_out, layout_of, plain_layout
 from services.scheduler.core.model import Model
 from services.scheduler.core.near import Placed
 from services.scheduler.core.plan import Plan, Trial
@@ -98,7 +98,7 @@ class _Cycle:
             model.earmarks.drop(mark.key)
             taken: list[tuple[Shape, Taken]] = []
             for shape, slots, counts in mark.places:
-                model.nodes.place(shape.amounts, slots, counts)
+                model.nodes.place(shape.charged, slots, counts)
                 taken.append((shape, Taken(list(slots), list(counts))))
             self._book(gang, gang.needs.must, taken)
 
@@ -173,10 +173,10 @@ class _Cycle:
             found = near.place(model, trial, lane.layout)
             return found or [], None if found is not None else self._no_domain(lane, lane.layout)
         spare = [
-            (model.index(shape).total - count, number, shape, count)
+            (shape.follows, model.index(shape).total - count, number, shape, count)
             for number, (shape, count) in enumerate(lane.shapes)
         ]
-        for _, _, shape, count in sorted(spare, key=lambda item: item[:2]):
+        for _, _, _, shape, count in sorted(spare, key=lambda item: item[:3]):
             if not trial.place(shape, count):
                 return [], NoRoom(shape, count, trial.fits(shape), together=True)
         return [trial.since(0)], None
@@ -185,7 +185,7 @@ class _Cycle:
         """Say what a layout lacks: a hypernode with the room, or one with room for all of it at once."""
         shape, count = lane.shapes[0]
         lacks = near.shortage(self.model, layout, near.now)
-        return lacks or NoRoom(shape, count, self.model.index(shape).total, together=True)
+        return lacks or NoRoom(shape, count, self._plan.fits(shape), together=True)
 
     def _hold(self, lane: Lane, stop: Stop) -> None:
         """Keep later gangs off what this one lacks, if it could ever have it and not for too long.
@@ -214,8 +214,8 @@ class _Cycle:
 
     def _place_more(self, gang: Gang, key: OrderKey, picks: list[Pick]) -> list[Stop]:
         """Place as many as fit, into the room and into a record of the log; return what stopped the rest."""
-        if is_laid_out(gang):
-            return self._place_more_near(gang, key, picks)
+        if is_laid_out(gang) or any(pick.shape.between is not None for pick in picks):
+            return self._place_more_singly(gang, key, picks)
         model = self.model
         draft = self._drafts.get(gang)
         left = _MOST_PODS - (0 if draft is None else len(draft.flight.decision.rows))
@@ -257,8 +257,8 @@ class _Cycle:
             return count, NoRoom(shape, 1, 0)
         return count, NoQuota(bound[0], bound[1], dict(shape.amounts)[bound[1]])
 
-    def _place_more_near(self, gang: Gang, key: OrderKey, picks: list[Pick]) -> list[Stop]:
-        """Place what may be placed of a gang with a layout: each group as a whole, then one by one."""
+    def _place_more_singly(self, gang: Gang, key: OrderKey, picks: list[Pick]) -> list[Stop]:
+        """Place what depends on where others are: each group as a whole, then one by one."""
         stops: list[Stop] = []
         for group in by_group(picks).values():
             for some in in_steps(gang, group):
@@ -289,12 +289,12 @@ class _Cycle:
         places = model.places_of(gang)
         if draft is not None:
             places |= {name: model.nodes.names[slot] for name, (slot, _) in draft.flight.pods.items()}
-        layout = layout_of(gang, picks, places)
+        layout = layout_of(gang, picks, places) or plain_layout(picks)
         with self._plan.attempt() as trial:
-            placed = None if layout is None else near.place(model, trial, layout)
-            if layout is None or placed is None:
-                lacks = None if layout is None else near.shortage(model, layout, near.now)
-                return lacks or NoRoom(shape, count, model.index(shape).total, together=True)
+            placed = near.place(model, trial, layout)
+            if placed is None:
+                lacks = near.shortage(model, layout, near.now)
+                return lacks or NoRoom(shape, count, trial.fits(shape), together=True)
             trial.commit()
         self._book(gang, picks, placed[0], more=False)
         return None

@@ -70,7 +70,7 @@ class Devices:
             resources = self._nodes.resources
             parts = (request.cores, request.memory, 1)
             added = {device_name(at, part): amount for at in devices for part, amount in enumerate(parts)}
-            charged: Amounts = (*shape.amounts, *resources.amounts(added))
+            charged: Amounts = (*shape.charged, *resources.amounts(added))
             self._nodes.fit_columns()
             found = shape.placed[devices] = shape.on(devices, charged)
         return found

@@ -299,5 +299,5 @@ class Evictor:
 
 
 def _is_searched(lane: Lane) -> bool:
-    """Whether room for a gang can be told by amounts: not where it lies, nor on which devices, matters."""
-    return lane.layout is None and all(shape.devices is None for shape, _ in lane.shapes)
+    """Whether room for a gang can be told by amounts: not where it lies, nor beside whom, matters."""
+    return lane.layout is None and all(shape.is_plain for shape, _ in lane.shapes)

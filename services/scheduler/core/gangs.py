@@ -290,7 +290,7 @@ def make_gang(contract: GangContract, shapes: Shapes) -> Gang:
     tasks = [
         Task(
             task.name,
-            shapes.intern(task.shape),
+            shapes.intern(task.shape, contract.namespace),
             tuple(member.pod for member in task.members),
             task.minimum,
             bytearray([Member.GATED if task.shape.scheduling_gated else Member.ABSENT]) * len(task.members),

@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from services.scheduler.core.between import Between
 from services.scheduler.core.columns import FloatArray, IntArray, SlotArray
 from services.scheduler.core.devices import Devices
 from services.scheduler.core.fragments import Typical
@@ -64,6 +65,9 @@ class ShapeIndex:
         self._nodes = nodes
         self._work = work
         self._score = Score(shape, nodes, scores, typical)
+        self._likes = scores.pod_affinity_weight, scores.pod_spread_weight
+        self.placed = 0
+        """How many pods the last trial placed that failed for what they ask of other pods."""
         self._devices = Devices(nodes)
         self._singly = shape.devices is not None or not self._score.rising
         self._fit: IntArray = np.zeros(0, np.int64)
@@ -120,7 +124,7 @@ class ShapeIndex:
         nodes = self._nodes
         if self._potential_of != nodes.capacity_version:
             slots = np.flatnonzero(self.shape.rules.allowed)
-            fits = [nodes.allocatable[column][slots] // amount for column, amount in self.shape.amounts]
+            fits = [nodes.allocatable[column][slots] // amount for column, amount in self.shape.limited]
             self._potentials = np.zeros(nodes.exists.size, np.int64)
             if self.shape.devices is not None:
                 fits.append(self._devices.fits(self.shape.devices, slots, empty=True))
@@ -152,8 +156,11 @@ class ShapeIndex:
         """
         room = slots[self._fit[slots] > 0]
         fits = self._fit[room]
-        if fits.sum() < need:
+        self.placed = int(fits.sum())
+        if self.placed < need:
             return None
+        if self.shape.between is not None:
+            return self._take_between(self.shape.between, room, fits, need)
         if self._singly:
             return self._take_among_singly(room, fits, need)
         order = np.argsort(-self._score.many(room), kind="stable")
@@ -162,7 +169,7 @@ class ShapeIndex:
         chosen, counts = room[order[: last + 1]].tolist(), fits[order[: last + 1]].tolist()
         counts[-1] -= int(filled[last]) - need
         self._work.nodes += len(chosen)
-        self._nodes.place(self.shape.amounts, chosen, counts)
+        self._nodes.place(self.shape.charged, chosen, counts)
         return Taken(chosen, counts)
 
     # ------------------------------------------------------------------ choosing
@@ -202,6 +209,30 @@ class ShapeIndex:
                 heappop(heap)
         self._work.nodes += need
         return self._of(taken)
+
+    def _take_between(self, between: Between, room: SlotArray, fits: IntArray, need: int) -> Taken | None:
+        """Take one place after the other where the pods placed so far leave one open; None: too few are."""
+        left, scores = fits.copy(), self._score.many(room)
+        taken: dict[int, list[Shape]] = {}
+        for number in range(need):
+            open_now = np.flatnonzero(between.open(room) & (left > 0))
+            self._work.nodes += room.size
+            if not open_now.size:
+                self._give_back(taken)
+                self.placed = number
+                return None
+            liked = scores[open_now] + between.scores(room[open_now], *self._likes)
+            at = int(open_now[np.argmax(liked)])
+            slot = int(room[at])
+            taken.setdefault(slot, []).append(self._place(slot))
+            left[at] -= 1
+            scores[at] = self._score.one(slot) if left[at] else 0.0
+        return self._of(taken)
+
+    def _give_back(self, taken: dict[int, list[Shape]]) -> None:
+        for slot, some in taken.items():
+            for placed in some:
+                self._nodes.take_back(placed.charged, [slot], [1])
 
     def _place(self, slot: int) -> Shape:
         """Charge one pod to a node; return its shape, on devices if it takes parts of them."""
@@ -250,7 +281,7 @@ class ShapeIndex:
         if not slots:
             return
         nodes = self._nodes
-        nodes.place(self.shape.amounts, slots, counts)
+        nodes.place(self.shape.charged, slots, counts)
         last = slots[-1]
         left = self._fit.item(last) - counts[-1]
         self.total -= sum(counts)
@@ -332,7 +363,7 @@ class ShapeIndex:
         fits = min(
             [
                 (allocatable[column][slot] - used[column][slot]) // amount
-                for column, amount in self.shape.amounts
+                for column, amount in self.shape.limited
             ]
         )
         if fits > 0 and self.shape.devices is not None:
@@ -342,7 +373,7 @@ class ShapeIndex:
     def _fits(self, slots: SlotArray) -> IntArray:
         nodes = self._nodes
         fits: IntArray | None = None
-        for column, amount in self.shape.amounts:
+        for column, amount in self.shape.limited:
             room = (nodes.allocatable[column][slots] - nodes.used[column][slots]) // amount
             fits = room if fits is None else np.minimum(fits, room, out=fits)
         if self.shape.devices is not None:

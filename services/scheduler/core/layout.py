@@ -63,6 +63,11 @@ def layout_of(gang: Gang, picks: list[Pick], places: Mapping[str, str]) -> Layou
     return Layout(parts, gang.near, tuple(sorted(set(places.values()))))
 
 
+def plain_layout(picks: list[Pick]) -> Layout:
+    """Return the layout of picks of one group that may be anywhere."""
+    return Layout((Part(picks[0].group, _counts(picks)),))
+
+
 def in_steps(gang: Gang, picks: list[Pick]) -> list[list[Pick]]:
     """Divide picks of one group: what begins it is placed together, then each alone."""
     group = picks[0].group

@@ -56,6 +56,7 @@ class Model:
         """The nodes' capacity version at the last cycle."""
         self.pods: dict[Key, Pod] = {}
         self.gangs: dict[Key, Gang] = {}
+        self.shapes.on_column = self._count_anew
         self.flights = InFlight(self.nodes, self.queues)
         self.promises = Promises(self.nodes, self.queues)
         self.victims = Victims()
@@ -173,7 +174,7 @@ class Model:
         """A pod is there or has changed."""
         key = (state.namespace, state.name)
         ended = state.phase in ENDED
-        shape = self.shapes.intern(state.shape)
+        shape = self.shapes.intern(state.shape, state.namespace)
         if state.node is not None:
             shape = self.devices.on(shape, state.devices)
         gang = None if state.gang is None else (state.namespace, state.gang)
@@ -250,6 +251,20 @@ class Model:
         for pod, sign in ((old, -1), (new, 1)):
             if pod is not None and pod.slot >= 0:
                 self._count(pod, sign)
+
+    def _count_anew(self, column: int, shapes: frozenset[Shape]) -> None:
+        """Count pods that are on nodes already in a column that is new to them."""
+        bare = frozenset(shape.number for shape in shapes)
+        one = ((column, 1),)
+        for pod in self.pods.values():
+            if pod.slot >= 0 and pod.shape.number in bare:
+                self.nodes.charge(pod.slot, one, 1)
+                if pod.leaving:
+                    self.nodes.mark_releasing(pod.slot, one, 1)
+        for flight in self.flights.by_number.values():
+            for slot, shape in flight.pods.values():
+                if shape.number in bare:
+                    self.nodes.charge(slot, one, 1)
 
     def _count(self, pod: Pod, sign: int) -> None:
         amounts = pod.shape.amounts

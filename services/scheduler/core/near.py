@@ -82,10 +82,15 @@ def _rank(part: Part) -> tuple[bool, int]:
 def _place_part(model: Model, trial: Trial, part: Part, ground: Domain | None) -> bool:
     mark = trial.mark
     for inner in _grounds(model, part.near, part.anchors, part.counts, ground):
-        if all(_place_shape(model, trial, number, count, inner) for number, count in part.counts):
+        if all(_place_shape(model, trial, number, count, inner) for number, count in _in_order(model, part)):
             return True
         trial.rollback(mark)
     return False
+
+
+def _in_order(model: Model, part: Part) -> Counts:
+    """Return shapes that ask for other pods to be there after the others."""
+    return tuple(sorted(part.counts, key=lambda item: model.shapes.by_number[item[0]].follows))
 
 
 def _place_shape(model: Model, trial: Trial, number: int, count: int, ground: Domain | None) -> bool:
@@ -150,9 +155,7 @@ def allowed(domains: Domains, near: Near) -> list[Tier]:
     return [tier for tier in tiers if highest is None or tier.number <= highest]
 
 
-def _nearest(
-    model: Model, near: Near, anchors: tuple[str, ...], counts: Counts, room: Room
-) -> NoDomain:
+def _nearest(model: Model, near: Near, anchors: tuple[str, ...], counts: Counts, room: Room) -> NoDomain:
     """Return the shape that lacks the most room, and the domain that has the most of it."""
     tiers, held = allowed(model.domains, near), _slots(model, anchors)
     domains = sum(len(tier.domains) for tier in tiers)

@@ -297,6 +297,7 @@ class Nodes:
         column_of = self.resources.column
         values = {column_of(name): amount for name, amount in allocatable.items()}
         values.setdefault(PODS, UNLIMITED)
+        values |= self.resources.capacities
         self.fit_columns()
         fresh = np.zeros(len(self.resources), np.int64)
         for column, amount in values.items():
@@ -330,6 +331,8 @@ class Nodes:
             self.used = np.pad(self.used, pad)
             self.releasing = np.pad(self.releasing, pad)
             self.earmarked = np.pad(self.earmarked, pad)
+            for column in range(len(self.resources) - missing, len(self.resources)):
+                self.allocatable[column] = self.resources.capacities.get(column, 0)
             self._view()
 
     def _view(self) -> None:

@@ -36,10 +36,12 @@ class Trial:
 
     def fits(self, shape: Shape) -> int:
         """Return how many pods of a shape fit now, what the trial took being taken."""
-        return self._model.index(shape).total
+        return Plan(self._model).fits(shape)
 
     def place(self, shape: Shape, count: int) -> bool:
         """Take room for ``count`` pods in the best places; False and no change when they do not fit."""
+        if shape.between is not None:
+            return self.place_among(shape, self._model.nodes.by_name(), count)
         index = self._model.index(shape)
         if index.total < count:
             return False
@@ -72,7 +74,7 @@ class Trial:
         nodes = self._model.nodes
         for shape, taken in reversed(self._log[mark:]):
             if not taken.placed:
-                nodes.take_back(shape.amounts, taken.slots, taken.counts)
+                nodes.take_back(shape.charged, taken.slots, taken.counts)
             for slot, placed in zip(taken.places(), taken.placed, strict=False):
                 nodes.take_back(placed.charged, [slot], [1])
         del self._log[mark:]
@@ -87,3 +89,8 @@ class Plan:
     def attempt(self) -> Trial:
         """Begin an attempt."""
         return Trial(self._model)
+
+    def fits(self, shape: Shape) -> int:
+        """Return how many pods of a shape fit now: of one that asks for others, as many as a trial placed."""
+        index = self._model.index(shape)
+        return index.total if shape.between is None else index.placed

@@ -81,6 +81,9 @@ class Scores:
     they should be packed first (Volcano leaves them out unless they are listed)."""
     node_affinity_weight: float = 2.0
     taint_weight: float = 3.0
+    pod_affinity_weight: float = 2.0
+    pod_spread_weight: float = 2.0
+    """Of preferred affinity between pods, and of spread constraints that need not hold."""
     least_requested_weight: float = 0.0
     """Spreads by CPU and memory."""
     most_requested_weight: float = 0.0

@@ -207,6 +207,8 @@ def _outside(gang: Gang) -> Reason:
 
 def _no_room(model: Model, lane: Lane, *, together: bool) -> Reasons:
     parts = _parts(model, lane)
+    if together and isinstance(lane.stop, NoRoom) and lane.stop.shape.between is not None:
+        return (_among_pods(model, lane.stop), *parts)
     if together:
         return (
             Reason(
@@ -217,6 +219,17 @@ def _no_room(model: Model, lane: Lane, *, together: bool) -> Reasons:
             *parts,
         )
     return tuple(parts) or (Reason(code="deciding", message="its turn comes in the next cycle"),)
+
+
+def _among_pods(model: Model, stop: NoRoom) -> Reason:
+    """Say that there is room, but not where pods may be for what they ask of others, or others of them."""
+    return Reason(
+        code="no-room-among-pods",
+        message=f"affinity, anti-affinity or spread leaves places for {stop.fits} of {stop.need} pods with "
+        f"{stop.shape.describe(model.resources)}",
+        numbers={"fits": stop.fits, "needed": stop.need},
+        next_step="wait for other pods to start or end, or ask less of them",
+    )
 
 
 def _parts(model: Model, lane: Lane) -> list[Reason]:

@@ -15,6 +15,7 @@ UNLIMITED: Final = 1 << 40
 _KIBI: Final = 1024
 _SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 
+_HIDDEN: Final = "\0"
 _DEVICE: Final = "device/"
 
 Amounts = tuple[tuple[int, int], ...]
@@ -27,6 +28,8 @@ class Resources:
     def __init__(self) -> None:
         self.names: list[str] = ["cpu", "memory", "pods"]
         self._columns = {name: column for column, name in enumerate(self.names)}
+        self.capacities: dict[int, int] = {}
+        """Of hidden columns, which every node has: how much of it."""
         self.devices = 0
         """Most devices with parts that a node has, or a pod was said to be on."""
 
@@ -43,9 +46,15 @@ class Resources:
                 self.devices = max(self.devices, int(name.split("/")[1]) + 1)
         return column
 
+    def hidden(self, name: str, capacity: int = UNLIMITED) -> int:
+        """Return the column of what is counted on nodes and is no resource; each node has so much."""
+        column = self.column(f"{_HIDDEN}{name}")
+        self.capacities.setdefault(column, capacity)
+        return column
+
     def countable(self, column: int) -> bool:
-        """Whether amounts of different nodes can be summed up: what single devices have cannot."""
-        return not self.names[column].startswith(_DEVICE)
+        """Whether amounts of nodes can be summed up: not what single devices have, nor what is hidden."""
+        return column not in self.capacities and not self.names[column].startswith(_DEVICE)
 
     def amounts(self, quantities: Mapping[str, int]) -> Amounts:
         """Return positive quantities by column."""
@@ -54,6 +63,8 @@ class Resources:
     def describe(self, column: int, amount: int) -> str:
         """Return an amount as people read it: ``8 nvidia.com/gpu``, ``1.5 cpu``, ``64Gi memory``."""
         name = self.names[column]
+        if name.startswith(_HIDDEN):
+            return "host " + name.removeprefix(_HIDDEN).replace("/", " ")
         if column == CPU:
             return f"{amount / 1000:g} cpu"
         if column == MEMORY or name.endswith("storage") or name.startswith("hugepages-"):

@@ -61,7 +61,7 @@ def _room(
     nodes, index = model.nodes, model.index(shape)
     each = shape.describe(model.resources)
     capable = np.ones(slots.size, np.bool_)
-    for column, amount in shape.amounts:
+    for column, amount in shape.limited:
         enough = nodes.allocatable[column][slots] >= amount
         if not enough.any():
             return _too_large(model, column, amount, slots)
@@ -99,10 +99,12 @@ def _full(
     nodes = model.nodes
     free = [
         (nodes.allocatable[column][slots] - nodes.used[column][slots], column, amount)
-        for column, amount in shape.amounts
+        for column, amount in shape.limited
     ]
     having = [(int((room >= amount).sum()), -column, column, amount, room) for room, column, amount in free]
     count, _, column, amount, room = min(having, key=lambda item: item[:2])
+    if column in model.resources.capacities:
+        return _taken(model, shape, need, column, count, all_nodes)
     left = int(np.maximum(room, 0).sum())
     say = model.resources.describe
     fits = model.index(shape).total
@@ -120,6 +122,18 @@ def _full(
             "free": left,
         },
         next_step="wait for running jobs to end, or ask for less",
+    )
+
+
+def _taken(model: Model, shape: Shape, need: int, column: int, free: int, all_nodes: int) -> Reason:
+    """Each node has one of it, and too few have it free: a host port."""
+    what = model.resources.describe(column, 1)
+    return Reason(
+        code="no-room",
+        message=f"needs {shape.describe(model.resources)} and {what} on one node for each of {need} pods: "
+        f"{free} of {all_nodes} nodes have {what} free",
+        numbers={"resource": what, "needed": need, "fits": free, "nodes": all_nodes},
+        next_step="wait for running jobs to end, or use another port",
     )
 
 

@@ -186,7 +186,7 @@ def _wake_used(model: Model, moved: set[int]) -> None:
             continue
         shape = model.shapes.by_number[number]
         shape.rules.refresh()
-        if not shape.rules.allowed[slots].any():
+        if shape.between is None and not shape.rules.allowed[slots].any():
             continue
         for lane in list(lanes):
             stop = lane.stop

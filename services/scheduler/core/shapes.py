@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
+from services.scheduler.core.between import Between
+from services.scheduler.core.kin import Kin, Kinship
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.resources import PODS, Amounts, Resources
 from services.scheduler.core.rules import Limit, Rules
@@ -26,15 +28,47 @@ class Shape:
     contract: ShapeContract
     requested: Amounts = field(init=False)
     """The requests without ``pods``."""
+    limited: Amounts = ()
+    """What a node must have free for a pod: ``amounts`` and host ports."""
     charged: Amounts = ()
-    """What a node is charged for a pod: ``amounts``, and of a pod on devices what it has of these."""
+    """What a node is charged for a pod: ``limited``, a place in the counts of who asks for such pods, and
+    of a pod on devices what it has of these."""
+    kin: Kin | None = None
+    """What its pods ask of other pods, or others may of them."""
     on_devices: tuple[int, ...] = ()
+    _between: Between | None = None
     placed: dict[tuple[int, ...], Shape] = field(default_factory=dict["tuple[int, ...]", "Shape"])
     """The shape as it is on devices, by their indices."""
 
     def __post_init__(self) -> None:
         self.requested = tuple(item for item in self.amounts if item[0] != PODS)
-        self.charged = self.charged or self.amounts
+        self.limited = self.limited or self.amounts
+        self.charged = self.charged or self.limited
+
+    @property
+    def between(self) -> Between | None:
+        """Where its pods may go for what they ask of others; None where that does not matter."""
+        return self._between if self.kin is not None and self.kin.binds else None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether amounts alone say how many of its pods a node takes."""
+        return self.devices is None and self.between is None and self.limited == self.amounts
+
+    @property
+    def follows(self) -> bool:
+        """Whether its pods ask for others to be there first."""
+        return self.kin is not None and any(not term.own for term in self.kin.near)
+
+    def relate(self, between: Between) -> None:
+        """Note where its pods may go for what they ask of others."""
+        self._between = between
+
+    def count_in(self, column: int) -> None:
+        """Count the pods of this shape in one more column, on devices or not."""
+        self.charged = (*self.charged, (column, 1))
+        for one in self.placed.values():
+            one.charged = (*one.charged, (column, 1))
 
     @property
     def devices(self) -> DeviceRequest | None:
@@ -76,6 +110,10 @@ class Shapes:
         self._shapes: dict[tuple[Hashable, ...], Shape] = {}
         self._rules: dict[Hashable, Rules] = {}
         self.by_number: list[Shape] = []
+        self._kinship = Kinship(resources, self._new_column)
+        self._of_kin: dict[Kin, Shape] = {}
+        self.on_column: Callable[[int, frozenset[Shape]], None] = lambda _column, _shapes: None
+        """Told of a column in which pods of these shapes count from now on."""
 
     def set_limits(self, limits: Mapping[str, LimitMaker]) -> None:
         """Limit the shapes by something else from now on: rules are made anew."""
@@ -86,15 +124,43 @@ class Shapes:
         for shape in self.by_number:
             shape.rules = self._rules_of(shape.contract, _rules_key(shape.contract))
             self._limit(shape)
+            if shape.kin is not None:
+                shape.relate(Between(self._nodes, shape.kin, shape.rules))
 
-    def intern(self, contract: ShapeContract) -> Shape:
-        """Return the shape of this content. Priority, gates and extras do not belong to it."""
+    def intern(self, contract: ShapeContract, namespace: str = "") -> Shape:
+        """Return the shape of this content. Priority, gates and claims do not belong to it.
+
+        The namespace does where pods are looked for by their labels.
+        """
         rules = _rules_key(contract)
-        key = (tuple(sorted(contract.requests.items())), rules, _device_key(contract.devices))
+        kin = Kinship.key(namespace, contract.labels, contract.extras)
+        key = (tuple(sorted(contract.requests.items())), rules, _device_key(contract.devices), kin)
         shape = self._shapes.get(key)
         if shape is None:
-            shape = self._shapes[key] = self._make(contract, rules)
+            shape = self._make(contract, rules)
+            if kin is not None:
+                self._relate(shape, namespace)
+            self._shapes[key] = shape
         return shape
+
+    def _relate(self, shape: Shape, namespace: str) -> None:
+        """Let a shape's pods be counted by those who ask for them, and ask for others."""
+        kin, counted, ports = self._kinship.make(namespace, shape.contract.labels, shape.contract.extras)
+        self._nodes.fit_columns()
+        shape.kin = kin
+        shape.limited = (*shape.amounts, *ports)
+        shape.charged = (*shape.limited, *counted)
+        shape.relate(Between(self._nodes, kin, shape.rules))
+        self._of_kin[kin] = shape
+
+    def _new_column(self, column: int, kins: list[Kin]) -> None:
+        """Count pods of shapes that are known already in a column that is new."""
+        self._nodes.fit_columns()
+        shapes = [self._of_kin[kin] for kin in kins if kin in self._of_kin]
+        for shape in shapes:
+            shape.count_in(column)
+        if shapes:
+            self.on_column(column, frozenset(shapes))
 
     def amounts(self, quantities: Mapping[str, int]) -> Amounts:
         """Return amounts that a gang names beside its members' shapes."""
