@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
+Test = Callable[[str | None], bool]
+"""Of a label's value, None where the label is absent."""
 TaintKey = tuple[str, str, str]
 """key, value, effect"""
 UNSCHEDULABLE: Final[TaintKey] = ("node.kubernetes.io/unschedulable", "", "NoSchedule")
@@ -58,7 +60,28 @@ def _accepts(toleration: Tolerating, value: str) -> bool:
             return False
 
 
-def comparison(operator: str, values: Sequence[str]) -> Callable[[str | None], bool]:
+def requirement(operator: str, values: Sequence[str]) -> Test:
+    """Return a selector's expression as a test of a label's value, None where the label is absent.
+
+    An operator that Kubernetes does not have matches nothing.
+    """
+    among = frozenset(values)
+    match operator:
+        case "In":
+            return lambda held: held in among
+        case "NotIn":
+            return lambda held: held not in among
+        case "Exists":
+            return lambda held: held is not None
+        case "DoesNotExist":
+            return lambda held: held is None
+        case "Gt" | "Lt":
+            return comparison(operator, values)
+        case _:
+            return lambda _: False
+
+
+def comparison(operator: str, values: Sequence[str]) -> Test:
     """``Gt`` and ``Lt`` compare whole numbers; anything else matches nothing, as in Kubernetes."""
     bound = _whole(values[0]) if len(values) == 1 else None
 

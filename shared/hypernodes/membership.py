@@ -5,8 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
-from shared.api.meta import LabelSelector, LabelSelectorRequirement
+from shared.api.matching import requirement
+from shared.api.meta import LabelSelector
+
+_OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
+"""Of label selectors; nodes' affinity has more."""
 
 
 @dataclass(slots=True)
@@ -115,19 +120,7 @@ def matches(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
     if not selector.match_labels and not selector.match_expressions:
         return False
     plain = all(labels.get(key) == value for key, value in selector.match_labels.items())
-    return plain and all(_holds(one, labels) for one in selector.match_expressions)
-
-
-def _holds(requirement: LabelSelectorRequirement, labels: Mapping[str, str]) -> bool:
-    value = labels.get(requirement.key)
-    match requirement.operator:
-        case "In":
-            return value is not None and value in requirement.values
-        case "NotIn":
-            return value is None or value not in requirement.values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case _:
-            return False
+    return plain and all(
+        one.operator in _OPERATORS and requirement(one.operator, one.values)(labels.get(one.key))
+        for one in selector.match_expressions
+    )

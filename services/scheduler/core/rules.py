@@ -20,7 +20,7 @@ import numpy as np
 
 from services.scheduler.core.columns import BoolArray, FloatArray, SlotArray
 from services.scheduler.core.nodes import Nodes
-from shared.api.matching import UNSCHEDULABLE, TaintKey, comparison, tolerated
+from shared.api.matching import UNSCHEDULABLE, TaintKey, Test, requirement, tolerated
 from shared.events.contracts import NodeTerm, Requirement
 from shared.events.contracts import Shape as ShapeContract
 
@@ -28,8 +28,6 @@ _MANY: Final = 64
 
 Limit = Callable[[SlotArray], BoolArray]
 """Another test of nodes, for one shape: True where its pods may run."""
-Test = Callable[[str | None], object]
-"""Of a label's value, None where the label is absent; truth is a match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +169,9 @@ class Rules:
             return np.zeros(slots.size, np.bool_)
         passed = np.ones(slots.size, np.bool_)
         for expression in term.expressions:
-            passed &= self._where(expression.key, _test(expression), slots)
-        for requirement in term.fields:
-            passed &= self._field(requirement, slots)
+            passed &= self._where(expression.key, requirement(expression.operator, expression.values), slots)
+        for one in term.fields:
+            passed &= self._field(one, slots)
         return passed
 
     def _where(self, key: str, test: Test, slots: SlotArray) -> BoolArray:
@@ -185,29 +183,13 @@ class Rules:
         table = np.array([bool(test(value)) for value in column.values], np.bool_)
         return table[column.codes[slots]]
 
-    def _field(self, requirement: Requirement, slots: SlotArray) -> BoolArray:
+    def _field(self, field: Requirement, slots: SlotArray) -> BoolArray:
         """``metadata.name`` is the only field that nodes are selected by."""
-        if requirement.key != "metadata.name":
+        if field.key != "metadata.name":
             return np.zeros(slots.size, np.bool_)
-        test = _test(requirement)
+        test = requirement(field.operator, field.values)
         names = self._nodes.names
         return np.array([bool(test(names[slot])) for slot in slots.tolist()], np.bool_)
-
-
-def _test(requirement: Requirement) -> Test:
-    """Return a requirement as a test of a label's value, None where the label is absent."""
-    values = frozenset(requirement.values)
-    match requirement.operator:
-        case "In":
-            return lambda held: held in values
-        case "NotIn":
-            return lambda held: held not in values
-        case "Exists":
-            return lambda held: held is not None
-        case "DoesNotExist":
-            return lambda held: held is None
-        case "Gt" | "Lt" as operator:
-            return comparison(operator, requirement.values)
 
 
 def _equals(value: str) -> Test:

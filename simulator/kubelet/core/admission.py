@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from shared.api.matching import requirement
 from shared.kube.port import JSON
 
 _FIRST: Final = ("pods", "cpu", "memory", "ephemeral-storage")
@@ -90,29 +91,8 @@ def _matches(term: JSON, name: str, labels: Mapping[str, str]) -> bool:
     )
 
 
-def _holds(requirement: JSON, labels: Mapping[str, str]) -> bool:
-    label, values = labels.get(requirement["key"]), requirement.get("values") or []
-    match requirement["operator"]:
-        case "In":
-            return label in values
-        case "NotIn":
-            return label not in values
-        case "Exists":
-            return label is not None
-        case "DoesNotExist":
-            return label is None
-        case "Gt" | "Lt" as operator:
-            return _compare(operator, label, values)
-        case _:
-            return False
-
-
-def _compare(operator: str, label: str | None, values: list[str]) -> bool:
-    try:
-        number, bound = int(label or ""), int(values[0])
-    except (ValueError, IndexError):
-        return False
-    return number > bound if operator == "Gt" else number < bound
+def _holds(one: JSON, labels: Mapping[str, str]) -> bool:
+    return requirement(one["operator"], one.get("values") or ())(labels.get(one["key"]))
 
 
 def _tolerates(toleration: JSON, taint: JSON) -> bool:
