@@ -49,6 +49,17 @@ class Verdict:
             self._against = 0
 
 
+async def watch_views(waiting: Callable[[], str], *, health: Health, clock: Clock, pause: float) -> NoReturn:
+    """Look every ``pause`` seconds, until cancelled, which kinds have no fresh view; empty: all have."""
+    while True:
+        away = waiting()
+        if away:
+            health.waits("kubernetes", f"no fresh view of {away}")
+        else:
+            health.ok("kubernetes")
+        await clock.sleep(pause)
+
+
 async def watch(
     ping: Callable[[], Awaitable[None]],
     *,

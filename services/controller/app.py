@@ -44,7 +44,7 @@ from shared.events.contracts import CommandJob, CommandQueue, Contract, GangDeci
 from shared.keyed import KeyedLocks
 from shared.kube.events import EventRecorder
 from shared.kube.port import JSON, Cluster, Resource
-from shared.liveness import watch
+from shared.liveness import watch, watch_views
 from shared.log.port import EventLog
 from shared.service import Health, Ids
 from shared.telemetry.telemetry import Telemetry
@@ -132,14 +132,13 @@ class Controller:
         )
 
     async def _watch_views(self) -> NoReturn:
-        while True:
-            followed = (self.hands.views, self.dependents, self.limits)
-            away = ", ".join(filter(None, (one.waiting for one in followed)))
-            if away:
-                self.health.waits("kubernetes", f"no fresh view of {away}")
-            else:
-                self.health.ok("kubernetes")
-            await self.hands.clock.sleep(_HEALTH_PAUSE)
+        followed = (self.hands.views, self.dependents, self.limits)
+        await watch_views(
+            lambda: ", ".join(filter(None, (one.waiting for one in followed))),
+            health=self.health,
+            clock=self.hands.clock,
+            pause=_HEALTH_PAUSE,
+        )
 
 
 def build(

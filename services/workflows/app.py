@@ -29,7 +29,7 @@ from shared.errors import NotFound, StartupError, Unavailable
 from shared.keyed import KeyedQueue
 from shared.kube.events import EventRecorder
 from shared.kube.port import JSON, Cluster, Resource
-from shared.liveness import watch
+from shared.liveness import watch, watch_views
 from shared.log.port import EventLog
 from shared.service import Health, Ids
 from shared.telemetry.telemetry import Telemetry
@@ -89,13 +89,13 @@ class Workflows:
         )
 
     async def _watch_views(self) -> NoReturn:
-        while True:
-            away = self.hands.views.waiting
-            if away:
-                self.health.waits("kubernetes", f"no fresh view of {away}")
-            else:
-                self.health.ok("kubernetes")
-            await self.hands.clock.sleep(self.hands.settings.ping_pause)
+        views = self.hands.views
+        await watch_views(
+            lambda: views.waiting,
+            health=self.health,
+            clock=self.hands.clock,
+            pause=self.hands.settings.ping_pause,
+        )
 
 
 def build(
