@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
-from services.scheduler.core.policy import Policy, Sharing
+from services.scheduler.core.policy import Eviction, Policy, Sharing
 from shared.events import contracts as c
 from tests.scenarios.scenario import (
     GPU,
@@ -174,8 +174,12 @@ GUARANTEES = [
 ]
 
 
+NOBODY_LEAVES = Policy(eviction=Eviction(preempt=False, reclaim=False))
+"""Only the order counts: what is held stays held."""
+
+
 def by(**sharing: object) -> Policy:
-    return Policy(sharing=Sharing(**sharing))  # type: ignore[arg-type]
+    return replace(NOBODY_LEAVES, sharing=Sharing(**sharing))  # type: ignore[arg-type]
 
 
 def at_once(*steps: Step) -> Step:
@@ -195,7 +199,7 @@ class Split:
     asks: dict[str, int]
     gets: dict[str, int]
     gpus: int = 8
-    policy: Policy = field(default_factory=Policy)
+    policy: Policy = NOBODY_LEAVES
     before: dict[str, int] = field(default_factory=dict)
     """What they hold already, when the others begin to ask."""
     wants: dict[str, dict[str, float]] = field(default_factory=dict)

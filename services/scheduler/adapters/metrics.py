@@ -55,6 +55,12 @@ class Metrics:
             ["pool"],
             registry=registry,
         )
+        self.queue_faults = Gauge(
+            "pumice_scheduler_queue_faults",
+            "Mistakes in the tree of queues and their quotas, by kind.",
+            ["pool", "queue", "kind"],
+            registry=registry,
+        )
         self.nodes = Gauge("pumice_scheduler_nodes", "Nodes in the snapshot.", ["pool"], registry=registry)
         self.policy_problems = Gauge(
             "pumice_scheduler_policy_problems",

@@ -16,6 +16,7 @@ from typing import Final, NoReturn, TypeVar
 
 from services.scheduler.adapters.feed import Feed, OnPool
 from services.scheduler.adapters.metrics import Metrics
+from services.scheduler.adapters.mistakes import Mistakes
 from services.scheduler.adapters.plugins import PluginErrors
 from services.scheduler.adapters.policies import Policies
 from services.scheduler.adapters.publish import (
@@ -91,6 +92,7 @@ class Pool:
         self._plugin_errors = PluginErrors(name, telemetry, metrics)
         self._feed = Feed(self.model, telemetry, on_pool=on_pool, on_policy=self._policies.told)
         self._reporter = Reporter(self.model)
+        self._mistakes = Mistakes(name, metrics, telemetry)
         self._producer: TransactionalProducer | None = None
         self._wake = asyncio.Event()
         self._alarm: asyncio.Task[None] | None = None
@@ -406,6 +408,7 @@ class Pool:
             await self._clock.sleep(self._settings.report_pause)
 
     async def _report(self) -> None:
+        self._mistakes.tell(self.model.queues.faults())
         self._reporter.begin()
         while (reports := self._reporter.some(self._clock.now(), self._settings.report_slice)) is not None:
             records = [report_record(report, self.name, self._ids()) for report in reports]
