@@ -15,7 +15,6 @@ NO_HYPERNODES: Final = "its hypernodes are not among its objects"
 DEVICES: Final = "needs resource claims: device classes are not counted in queues yet"
 ENTERS_PLACED: Final = "a gang is let in by the decision that places it, never for its minResources alone"
 REJECTER: Final = "Volcano's test adds a plugin of its own that rejects one of the gangs"
-OTHER_PODS: Final = "victims are not searched by affinity between pods yet"
 FITS_BESIDE: Final = (
     "Volcano's test adds a plugin of its own by which two pods do not fit on a node that has room"
 )
@@ -33,7 +32,6 @@ LATER: Final[dict[str, tuple[str, ...]]] = {
     DEVICES: ("plugins-capacity-27da655a", "plugins-capacity-84b25900"),
     ENTERS_PLACED: ("plugins-capacity-273c73ad", "plugins-capacity-7df71228"),
     REJECTER: ("plugins-capacity-0c2ad70c", "plugins-proportion-d790d43c"),
-    OTHER_PODS: ("plugins-predicates-f62f06f8",),
     ANY_MEMBERS: ("actions-allocate-a5c383f0",),
 }
 """Cases that fail today, by reason. One that begins to pass fails the tests: take it out of here."""

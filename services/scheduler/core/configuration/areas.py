@@ -6,14 +6,31 @@ A plugin that is not named is off. What the file cannot say (times of waiting, s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, Literal
+from dataclasses import fields, replace
+from typing import Any, Final, Literal
 
 from services.scheduler.core.configuration.evicting import eviction
 from services.scheduler.core.configuration.found import Configuration, Named
 from services.scheduler.core.own import Own, OwnOrder, OwnScores
-from services.scheduler.core.policy import FitRule, Policy, Scores, Sharing, StrategyFit
+from services.scheduler.core.policy import FitRule, Fragmentation, Policy, Scores, Sharing, StrategyFit
 
+_OFF: Final = replace(
+    Scores(),
+    **{field.name: 0.0 for field in fields(Scores) if field.name.endswith("_weight")},  # type: ignore[arg-type]
+)
+"""No score counts."""
+_NODEORDER: Final = {
+    "nodeaffinity": "node_affinity_weight",
+    "tainttoleration": "taint_weight",
+    "leastrequested": "least_requested_weight",
+    "mostrequested": "most_requested_weight",
+    "balancedresource": "balanced_weight",
+    "podaffinity": "pod_affinity_weight",
+    "podtopologyspread": "pod_spread_weight",
+    "podaffinity": "pod_affinity_weight",
+    "podtopologyspread": "pod_spread_weight",
+}
+"""Weights of nodeorder, by the policy's names."""
 GangOrder = Literal["priority", "deadline", "share"] | OwnOrder
 
 
@@ -54,16 +71,14 @@ def _scores(found: Configuration, own: tuple[Own, ...]) -> Scores:
     binpack = _arguments(found.plugin("binpack", "enableNodeOrder"))
     order = _arguments(found.plugin("nodeorder", "enableNodeOrder"))
     fit = _arguments(found.plugin("resource-strategy-fit", "enableNodeOrder"))
-    return Scores(
+    weights = {field: order[f"{name}.weight"] for name, field in _NODEORDER.items()} if order else {}
+    return replace(
+        _OFF,
+        **weights,
         binpack_weight=binpack.get("binpack.weight", 0.0),
         resource_weights=_weights(binpack, "binpack") if binpack else (),
-        extended_weight=0.0,
-        node_affinity_weight=order.get("nodeaffinity.weight", 0.0),
-        taint_weight=order.get("tainttoleration.weight", 0.0),
-        least_requested_weight=order.get("leastrequested.weight", 0.0),
-        most_requested_weight=order.get("mostrequested.weight", 0.0),
-        balanced_weight=order.get("balancedresource.weight", 0.0),
         strategy_fit=_fit(fit) if fit else None,
+        fragmentation=_fragmentation(found.plugin("fragmentation")),
         extra=tuple(OwnScores(one) for one in own if one.says("scores")),
     )
 
@@ -71,6 +86,15 @@ def _scores(found: Configuration, own: tuple[Own, ...]) -> Scores:
 def _fit(arguments: Mapping[str, Any]) -> StrategyFit:
     rules = (FitRule(name, most, weight) for name, most, weight in arguments["resources"])
     return StrategyFit(arguments["resourceStrategyFitWeight"], tuple(rules))
+
+
+def _fragmentation(plugin: Named | None) -> Fragmentation | None:
+    if plugin is None:
+        return None
+    given = _arguments(plugin)
+    return Fragmentation(
+        given["fragmentation.weight"], given["fragmentation.cpu-weight"], given["fragmentation.enough-cpu"]
+    )
 
 
 def _weights(arguments: Mapping[str, Any], prefix: str) -> tuple[tuple[str, float], ...]:

@@ -44,9 +44,9 @@ PLUGINS: Final = (
         arguments=(
             _test("NodeAffinity", "node selectors and required node affinity"),
             _test("TaintToleration", "taints against tolerations"),
-            _absent("NodePorts", "host ports"),
-            _absent("PodAffinity", "required affinity and anti-affinity between pods"),
-            _absent("PodTopologySpread", "spread constraints that must hold"),
+            _test("NodePorts", "host ports"),
+            _test("PodAffinity", "required affinity and anti-affinity between pods"),
+            _test("PodTopologySpread", "spread constraints that must hold"),
             _absent("NodeVolumeLimits", "volumes per node"),
             _absent("VolumeZone", "zones of volumes"),
             _absent("VolumeBinding", "claims that are bound to nodes"),
@@ -83,8 +83,8 @@ PLUGINS: Final = (
             _weight("leastrequested", 1.0, "emptier nodes"),
             _weight("mostrequested", 0.0, "fuller nodes"),
             _weight("balancedresource", 1.0, "CPU, memory and GPUs used alike"),
-            _weight("podaffinity", 2.0, "preferred affinity between pods", Stand.REFUSED, _LATER),
-            _weight("podtopologyspread", 2.0, "spread constraints", Stand.REFUSED, _LATER),
+            _weight("podaffinity", 2.0, "preferred affinity between pods"),
+            _weight("podtopologyspread", 2.0, "spread constraints that need not hold"),
             _weight(
                 "imagelocality",
                 1.0,
@@ -110,6 +110,17 @@ PLUGINS: Final = (
                 "sra", MAPPING, None, "keep nodes with scarce resources free", Stand.REFUSED, (), _LATER
             ),
             Argument("proportional", MAPPING, None, "keep shares free", Stand.REFUSED, (), _LATER),
+        ),
+    ),
+    Plugin(
+        "fragmentation",
+        "pods that take parts of GPUs go where typical pods lose the least (Pumice's own, not Volcano's)",
+        arguments=(
+            Argument("fragmentation.weight", WEIGHT, 16.0, "times 100 points for each GPU that stays usable"),
+            Argument(
+                "fragmentation.cpu-weight", WEIGHT, 3.2, "times 100 points for a core beside a free GPU"
+            ),
+            Argument("fragmentation.enough-cpu", WEIGHT, 16.0, "cores beside a free GPU; more is not better"),
         ),
     ),
     Plugin(
