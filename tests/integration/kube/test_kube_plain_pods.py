@@ -268,3 +268,44 @@ async def test_a_pod_whose_podgroup_comes_later_says_what_it_waits_for(kube, nam
         }
         await kube.create(r.PODGROUPS, namespace, group)
         await until(kube, r.PODS, namespace, "early", lambda one: one["status"]["phase"] == "Succeeded")
+
+
+async def test_a_driver_starts_when_its_whole_application_has_room_and_its_executors_have_it_then(
+    kube, namespace
+):
+    """As Spark submits one: a PodGroup of one with the application's resources, its driver, executors later."""
+    async with platform(kube, f"spark-{namespace}=1x4"):
+        group = {
+            "apiVersion": r.PODGROUPS.api_version,
+            "kind": "PodGroup",
+            "metadata": {"name": "app"},
+            "spec": {"minMember": 1, "queue": "default", "minResources": {GPU: "6", "cpu": "4"}},
+        }
+        await kube.create(r.PODGROUPS, namespace, group)
+
+        async def create(name: str, gpus: int, **annotations: str) -> None:
+            spec = template({}, gpus, restartPolicy="Never")["spec"]
+            meta = {"name": name, "annotations": annotations}
+            body = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+            await kube.create(r.PODS, namespace, body)
+
+        await create("driver", 1, **{names.GROUP_NAME: "app"})
+
+        def says_why(one: JSON) -> bool:
+            conditions = (one.get("status") or {}).get("conditions") or ()
+            return any("it will need 6 nvidia.com/gpu in all" in c.get("message", "") for c in conditions)
+
+        await until(kube, r.PODGROUPS, namespace, "app", says_why)
+        async with kubelets_of(kube, f"more-{namespace}=1x4"):
+            await until(kube, r.PODS, namespace, "driver", lambda one: one["status"]["phase"] == "Running")
+            await create("other", 4)  # 7 are free, 5 of them promised
+            await asyncio.sleep(1)
+            for number in range(5):
+                await create(f"exec-{number}", 1, **{names.GROUP_NAME: "app"})
+            pods = {pod["metadata"]["name"] for pod in await running(kube, namespace, 6)}
+            found = await kube.get(r.PODS, namespace, "other")
+            assert pods - {"other"} == {"driver", *(f"exec-{number}" for number in range(5))}
+            assert found["status"]["phase"] == "Pending"
+            for name in pods:
+                await kube.delete(r.PODS, namespace, name, grace_seconds=0)
+        await kube.delete(r.PODGROUPS, namespace, "app")
