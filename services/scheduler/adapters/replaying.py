@@ -27,6 +27,7 @@ from shared.events import topics
 from shared.events.codec import decode
 from shared.events.contracts import Contract, CycleDecided, GangDecided, GangReady, PolicyState
 from shared.log.port import Delivery, EventLog, TopicPartition
+from shared.plugins import Maker
 from shared.telemetry.telemetry import Telemetry
 
 _POLL: Final = 1.0
@@ -55,6 +56,8 @@ class Again:
     logged: tuple[GangDecided, ...]
     again: tuple[GangDecided, ...]
     differences: tuple[Difference, ...]
+    policy: str
+    """Digest of the policy by which it was made again."""
 
 
 async def read_stretch(log: EventLog, pool: str, since: datetime | None, until: datetime | None) -> Stretch:
@@ -87,7 +90,14 @@ async def read_stretch(log: EventLog, pool: str, since: datetime | None, until: 
     return stretch
 
 
-def replay(stretch: Stretch, policy: Policy, telemetry: Telemetry, *, fixed: bool) -> Iterator[Again]:
+def replay(
+    stretch: Stretch,
+    policy: Policy,
+    telemetry: Telemetry,
+    *,
+    fixed: bool,
+    own: Mapping[str, Maker] | None = None,
+) -> Iterator[Again]:
     """Make the cycles again. ``fixed``: the policy is given, and the log's word does not change it.
 
     Where a cycle decides otherwise than then, what was decided then is what goes on: each cycle is compared
@@ -98,7 +108,7 @@ def replay(stretch: Stretch, policy: Policy, telemetry: Telemetry, *, fixed: boo
         model,
         telemetry,
         on_pool=lambda _pool: None,
-        on_policy=(lambda _state: None) if fixed else _following(model, policy),
+        on_policy=(lambda _state: None) if fixed else _following(model, policy, own),
     )
     _begin(stretch, model, feed)
     for cycle in stretch.cycles:
@@ -109,7 +119,7 @@ def replay(stretch: Stretch, policy: Policy, telemetry: Telemetry, *, fixed: boo
         found = tuple(differences(logged, again))
         if found:
             _go_on(model, outcome.decisions, logged, found, cycle.at)
-        yield Again(cycle, logged, again, found)
+        yield Again(cycle, logged, again, found, model.policy.digest)
 
 
 def _begin(stretch: Stretch, model: Model, feed: Feed) -> None:
@@ -157,12 +167,14 @@ def _go_on(
             adopt(model, event, now)
 
 
-def _following(model: Model, base: Policy) -> Callable[[PolicyState | None], None]:
+def _following(
+    model: Model, base: Policy, own: Mapping[str, Maker] | None
+) -> Callable[[PolicyState | None], None]:
     def told(state: PolicyState | None) -> None:
         if state is None:
             model.set_policy(base)
             return
-        configured = configure(state.text, base)
+        configured = configure(state.text, base, own)
         if not configured.problems:
             model.set_policy(configured.policy)
 
