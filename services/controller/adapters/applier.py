@@ -140,6 +140,8 @@ class Applier:
             message=result.message,
             at=self._hands.clock.now(),
         )
+        for pod in result.bound:
+            self._hands.observer.account(decision.gang.namespace, pod.pod)
         await self._hands.observer.flush()
         await self._hands.publisher.applied(applied, message.envelope.traceparent)
         self._conclude(decision.decision)

@@ -133,6 +133,13 @@ class Observer:
             for namespace, name in self._views.store(resource):
                 self.touch(resource, namespace, name)
 
+    def account(self, namespace: str, pod: str) -> None:
+        """Have it told that a pod which a decision bound has ended, also when nobody saw it hold room."""
+        raw = self._views.get(r.PODS, namespace, pod)
+        if raw is not None and _phase(raw) in _ENDED:
+            self._marked.setdefault((r.PODS, namespace, pod), {})[raw["metadata"]["uid"]] = raw
+            self._wake.set()
+
     def hold(self, namespace: str, pod: str) -> None:
         """Keep a pod's fact although the pod is gone: a crash before :meth:`release` finds it vanished."""
         self._held.add((r.PODS, namespace, pod))
@@ -383,8 +390,11 @@ class Observer:
 
 
 def _holds_room(pod: JSON) -> bool:
-    phase = (pod.get("status") or {}).get("phase")
-    return bool((pod.get("spec") or {}).get("nodeName")) and phase not in _ENDED
+    return bool((pod.get("spec") or {}).get("nodeName")) and _phase(pod) not in _ENDED
+
+
+def _phase(pod: JSON) -> str | None:
+    return (pod.get("status") or {}).get("phase")
 
 
 def _as_ended(pod: JSON) -> JSON:

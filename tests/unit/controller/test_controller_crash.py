@@ -11,7 +11,7 @@ import pytest
 from shared.api import resources as r
 from shared.errors import Refused
 from shared.events import topics
-from shared.events.contracts import DecisionOutcome
+from shared.events.contracts import DecisionOutcome, PodState
 from shared.log.memory import MemoryLog
 from tests.unit.controller.conftest import Life, Mortal, Robot, job
 
@@ -75,6 +75,26 @@ async def test_a_gang_bound_in_part_whose_decision_is_lost_is_taken_back_and_dec
         await w.decide((await w.ready())[-1].gang)
         assert (await w.results())[-1].outcome is DecisionOutcome.APPLIED
         await w.until(lambda: len([n for n in w.places().values() if n]) == 4)
+
+
+async def test_a_bound_pod_that_ended_while_nobody_looked_is_told_before_its_decisions_result(world):
+    async with world(started=False) as w:
+        life = Life(10, "after")  # two queues (4 writes), job, podgroup, four pods
+        await w.start(cluster=Mortal(w.cluster, life), log=Mortal(w.log, life))
+        await w.admit(job())
+        await w.decide()
+        await asyncio.wait_for(life.dead.wait(), 30)
+        await die(w, life)
+        assert not any(key.startswith("pod/") for key in await w.state())
+        w.cluster.run_pods()
+        w.cluster.end_pods("train-worker-0")
+        await w.start()
+        [result] = await w.results()
+        assert len(result.bound) == 4
+        told = [one.data for one in await w.events(topics.CLUSTER_STATE) if one is not None]
+        phases = {pod.name: pod.phase for pod in told if isinstance(pod, PodState)}
+        assert phases.pop("train-worker-0") == "Succeeded"
+        assert set(phases.values()) == {"Running"}
 
 
 async def test_losing_the_whole_log_loses_no_job(world):
