@@ -27,8 +27,6 @@ _NODEORDER: Final = {
     "balancedresource": "balanced_weight",
     "podaffinity": "pod_affinity_weight",
     "podtopologyspread": "pod_spread_weight",
-    "podaffinity": "pod_affinity_weight",
-    "podtopologyspread": "pod_spread_weight",
 }
 """Weights of nodeorder, by the policy's names."""
 GangOrder = Literal["priority", "deadline", "share"] | OwnOrder
