@@ -53,9 +53,14 @@ def by_gang(model: Model, rows: SlotArray) -> dict[Gang, list[int]]:
     return found
 
 
-def cut(model: Model, gang: Gang, rows: Iterable[int], *, whole: bool) -> list[Bundle]:
+def cut(model: Model, gang: Gang, rows: list[int], *, whole: bool) -> list[Bundle]:
     """Cut those of a gang's rows that may go into bundles; ``whole``: it may go whole."""
     victims = model.victims
+    if gang.counting <= gang.minimum:
+        if not whole or len(rows) != _held(gang):
+            return []
+        highest = max(gang.contract.priority, *(victims.priority.item(row) for row in rows))
+        return [Bundle(gang, rows, whole=True, priority=highest)]
     places: list[tuple[int, int, int, int]] = []
     for row in rows:
         at = gang.position(victims.keys[row][1])

@@ -68,7 +68,7 @@ def _evictions(model: Model, gang: Gang, found: Found) -> Iterable[Eviction]:
             why = f"preempted by {name} of priority {contract.priority}: {other.priority} here"
         else:
             why = f"queue {contract.queue} takes back what it deserves from queue {other.queue} for {name}"
-        for row in bundle.rows:
+        for row in sorted(bundle.rows, key=victims.keys.__getitem__):
             pod = victims.pods[row]
             if pod is not None:
                 yield Eviction.model_construct(

@@ -177,18 +177,12 @@ class Evictor:
         """Cut what may go into bundles, by the first tier of filters that leaves any."""
         priority = gang.contract.priority
         own = gang.contract.queue
-        gangs = {
-            one: rows
-            for one, rows in by_gang(self._model, group.rows).items()
-            if one.contract.queue != own or one.contract.priority < priority
-        }
         for tier in group.tiers or ((),):
             found: list[Bundle] = []
-            for one, rows in gangs.items():
-                if "priority" in tier and one.contract.priority >= priority:
-                    continue
-                willing = self._filtered(np.array(rows, np.intp), tier)
-                found += cut(self._model, one, willing.tolist(), whole="gang" not in tier)
+            for one, rows in by_gang(self._model, self._filtered(group.rows, tier)).items():
+                same = one.contract.queue == own or "priority" in tier
+                if not same or one.contract.priority < priority:
+                    found += cut(self._model, one, rows, whole="gang" not in tier)
             if found:
                 return found, tier
         return [], ()
