@@ -9,6 +9,7 @@ from services.scheduler.core.model import Model
 from services.scheduler.core.results import apply_result
 from shared.errors import ContractError
 from shared.events import contracts as c
+from shared.events import topics
 from shared.events.codec import decode
 from shared.events.topics import parse_state_key
 from shared.log.port import Delivery
@@ -35,9 +36,9 @@ class Feed:
         self._on_policy = on_policy
 
     def state(self, delivery: Delivery) -> bool:
-        """Apply a record of ``cluster-state``; say whether it concerns the scheduler."""
-        if delivery.key is None:
-            return False
+        """Apply a record of ``cluster-state`` or ``queue-usage``; say whether it concerns the scheduler."""
+        if delivery.key is None or delivery.topic == topics.QUEUE_USAGE:
+            return self._usage(delivery)
         try:
             kind, namespace, name = parse_state_key(delivery.key)
         except ContractError as error:
@@ -63,6 +64,16 @@ class Feed:
             apply_result(self._model, event)
             return True
         return False
+
+    def _usage(self, delivery: Delivery) -> bool:
+        if delivery.key is None:
+            return False
+        event = self._read(delivery)
+        if isinstance(event, c.QueueUsage):
+            self._model.apply_usage(event)
+        elif delivery.value is None:
+            self._model.forget_usage(delivery.key.decode(errors="replace"))
+        return isinstance(event, c.QueueUsage) or delivery.value is None
 
     def _fact(self, fact: c.Contract) -> None:
         match fact:

@@ -161,7 +161,7 @@ class Pool:
         results = await self._log.read([topics.BIND_RESULTS], start=back)
         earlier, flying = await self._decided()
         told = await self._told()
-        state = await self._log.read([topics.CLUSTER_STATE])
+        state = await self._log.read([topics.CLUSTER_STATE, topics.QUEUE_USAGE])
         while not await state.caught_up():
             for delivery in await state.poll(timeout=_POLL):
                 self._state(delivery)

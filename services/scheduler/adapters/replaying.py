@@ -33,7 +33,8 @@ from shared.telemetry.telemetry import Telemetry
 _POLL: Final = 1.0
 _LOOK_BACK: Final = 200
 """Announcements of gangs read again at the beginning: their PodGroups' states may come later."""
-_INPUTS: Final = (topics.CLUSTER_STATE, topics.BIND_RESULTS, topics.PODGROUP_READY)
+_COMPACTED: Final = (topics.CLUSTER_STATE, topics.QUEUE_USAGE)
+_INPUTS: Final = (*_COMPACTED, topics.BIND_RESULTS, topics.PODGROUP_READY)
 """In this order what a cycle had read is taken in."""
 
 
@@ -81,7 +82,7 @@ async def read_stretch(log: EventLog, pool: str, since: datetime | None, until: 
     stretch = Stretch(pool, cycles[first:], decisions, {})
     begin = _offsets(stretch.cycles[0])
     for topic in _INPUTS:
-        start = {} if topic == topics.CLUSTER_STATE else begin
+        start = {} if topic in _COMPACTED else begin
         if topic == topics.PODGROUP_READY:
             start = {where: max(0, offset - _LOOK_BACK) for where, offset in begin.items()}
         async for delivery in _records(log, topic, start):
@@ -191,7 +192,7 @@ def _take_in(stretch: Stretch, cycle: CycleDecided, model: Model, feed: Feed) ->
 
 
 def _apply(delivery: Delivery, model: Model, feed: Feed) -> None:
-    if delivery.topic == topics.CLUSTER_STATE:
+    if delivery.topic in _COMPACTED:
         feed.state(delivery)
     elif delivery.topic == topics.BIND_RESULTS:
         feed.result(delivery)

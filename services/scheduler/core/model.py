@@ -143,7 +143,11 @@ class Model:
 
     def apply_usage(self, usage: c.QueueUsage) -> None:
         """A queue's usage over time is told."""
-        self.queues.note_usage(usage)
+        self.queues.usage.note(usage)
+
+    def forget_usage(self, queue: str) -> None:
+        """A queue's usage is no longer told."""
+        self.queues.usage.forget(queue)
 
     def remove_queue(self, name: str) -> None:
         """A queue is gone."""

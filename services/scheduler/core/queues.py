@@ -21,7 +21,7 @@ from services.scheduler.core.resources import Amounts, Resources
 from services.scheduler.core.shares import Shares
 from services.scheduler.core.usage import Usage
 from shared.api.names import ROOT_QUEUE
-from shared.events.contracts import QueueState, QueueUsage
+from shared.events.contracts import QueueState
 
 if TYPE_CHECKING:
     from services.scheduler.core.lanes import Lane
@@ -105,9 +105,9 @@ class Queues:
         """Queues with other rules than before: taken by the cycle."""
         self._guaranteed: tuple[int, ...] = ()
         """Columns in which any queue has a guarantee."""
-        self._usage = Usage()
+        self.usage = Usage()
         self._shares = Shares()
-        self._shares_of: tuple[int, int] | None = None
+        self._shares_of: tuple[int, int, int] | None = None
         self._version = 0
         self._moved = False
         self.root = self.get(ROOT_QUEUE)
@@ -188,11 +188,6 @@ class Queues:
         self._sharing = sharing
         self._moved = True
         self._version += 1
-
-    def note_usage(self, usage: QueueUsage) -> None:
-        """Take in what a queue used over time."""
-        if self._usage.note(usage):
-            self._version += 1
 
     def faults(self) -> list[Fault]:
         """Return all that is wrong with the tree and its quotas, by queue."""
@@ -280,9 +275,10 @@ class Queues:
     def shares(self, cluster: Mapping[int, int], version: int) -> Shares:
         """Return what each queue deserves of a cluster (``version`` names its contents)."""
         self.refresh()
-        if self._shares_of != (self._version, version):
-            self._shares = divide(self.tree, cluster, self._sharing, self._usage.levels())
-            self._shares_of = (self._version, version)
+        now = self._version, self.usage.version, version
+        if self._shares_of != now:
+            self._shares = divide(self.tree, cluster, self._sharing, self.usage.levels())
+            self._shares_of = now
         return self._shares
 
     # ------------------------------------------------------------------ inside

@@ -10,14 +10,20 @@ class Usage:
 
     def __init__(self) -> None:
         self._of: dict[str, QueueUsage] = {}
+        self.version = 0
+        """Rises with each change."""
 
-    def note(self, usage: QueueUsage) -> bool:
-        """Take in a queue's usage; False when it is older than what is known, or says the same."""
+    def note(self, usage: QueueUsage) -> None:
+        """Take in a queue's usage, unless it is older than what is known."""
         old = self._of.get(usage.queue)
-        if old is not None and (old == usage or old.as_of > usage.as_of):
-            return False
-        self._of[usage.queue] = usage
-        return True
+        if old is None or (old != usage and old.as_of <= usage.as_of):
+            self._of[usage.queue] = usage
+            self.version += 1
+
+    def forget(self, queue: str) -> None:
+        """Take a queue's usage back."""
+        if self._of.pop(queue, None) is not None:
+            self.version += 1
 
     def levels(self) -> dict[str, float]:
         """Return the GPU seconds of each queue, all as of the latest moment that any was told for.

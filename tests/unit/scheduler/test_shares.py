@@ -314,14 +314,17 @@ def test_who_used_more_than_its_part_over_time_claims_less_of_what_is_idle_and_k
     busy, idle = queues.get("busy"), queues.get("idle")
     before = queues.shares({column: 12}, 0)
     assert (before.deserved(busy)[column], before.deserved(idle)[column]) == (6, 6)
-    queues.note_usage(_usage("busy", 4000, hours=1))
-    queues.note_usage(_usage("idle", 1000, hours=2))
+    queues.usage.note(_usage("busy", 4000, hours=1))
+    queues.usage.note(_usage("idle", 1000, hours=2))
     after = queues.shares({column: 12}, 0)
     assert after.deserved(busy)[column] == pytest.approx(12 * 0.75 / 1.75), (
         "2000 of 3000 are a third too much"
     )
     assert after.deserved(busy)[column] + after.deserved(idle)[column] == pytest.approx(12)
     assert queues.shares({column: 4}, 1).deserved(busy)[column] == 2
+    queues.usage.forget("busy")
+    queues.usage.forget("idle")
+    assert queues.shares({column: 12}, 2).deserved(busy)[column] == 6
 
 
 def _usage(name: str, seconds: float, hours: int) -> QueueUsage:
