@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import timedelta
 from typing import Literal
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from services.scheduler.core.configuration import configure
@@ -15,7 +16,7 @@ from services.scheduler.core.configuration.found import Code
 from services.scheduler.core.configuration.reader import ACTIONS, PLUGINS
 from services.scheduler.core.configuration.terms import SWITCHES, Action, Stand
 from services.scheduler.core.configuration.terms import Plugin as Word
-from services.scheduler.core.policy import FitRule, Policy, Sharing, StrategyFit
+from services.scheduler.core.policy import FitRule, Fragmentation, Policy, Sharing, StrategyFit
 from shared.plugins import Plugin
 from tests.unit.scheduler.volcano_files import BUILT_IN, CI, HELM
 
@@ -135,10 +136,27 @@ def test_weights_of_resources_are_read_as_volcano_writes_them() -> None:
     assert scores.binpack_weight == 10.0
 
 
+def test_no_score_counts_that_is_not_named() -> None:
+    scores = configure(tiers({"name": "gang"}), Policy()).policy.scores
+    assert all(getattr(scores, one.name) == 0.0 for one in fields(scores) if one.name.endswith("_weight"))
+    assert (scores.strategy_fit, scores.fragmentation, scores.extra) == (None, None, ())
+
+
+def test_fragmentation_is_a_plugin_of_our_own() -> None:
+    arguments = {"fragmentation.weight": 8, "fragmentation.enough-cpu": 4}
+    named = configure(tiers({"name": "fragmentation", "arguments": arguments}), Policy())
+    assert named.problems == ()
+    assert named.policy.scores.fragmentation == Fragmentation(8.0, 3.2, 4.0)
+    assert (
+        configure(tiers({"name": "fragmentation"}), Policy()).policy.scores.fragmentation == Fragmentation()
+    )
+
+
 def test_scores_of_nodeorder_and_strategies_by_resource_are_read() -> None:
     order = configure(tiers({"name": "nodeorder"}), Policy()).policy.scores
     weights = (order.least_requested_weight, order.most_requested_weight, order.balanced_weight)
     assert weights == (1.0, 0.0, 1.0)
+    assert (order.pod_affinity_weight, order.pod_spread_weight) == (2.0, 2.0)
     assert order.strategy_fit is None
     plain = configure(tiers({"name": "resource-strategy-fit"}), Policy()).policy.scores.strategy_fit
     assert plain == StrategyFit(10.0, (FitRule("cpu"), FitRule("memory")))
@@ -261,6 +279,7 @@ def test_every_default_is_a_value_that_may_be_written() -> None:
 
 # ---------------------------------------------------------------------- whatever is written
 
+CALM = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 WORDS = st.sampled_from(
     ["actions", "tiers", "plugins", "name", "arguments", "configurations", *PLUGINS, *ACTIONS, *SWITCHES]
     + [one.name for plugin in PLUGINS.values() for one in plugin.arguments]
@@ -281,6 +300,7 @@ PLUGIN_LISTS = st.lists(
 )
 
 
+@CALM
 @given(TREES, PLUGIN_LISTS)
 def test_no_document_makes_the_reader_fail(tree: object, plugins: list[dict[str, object]]) -> None:
     for document in (tree, {"actions": tree, "tiers": [{"plugins": plugins}], "configurations": tree}):
@@ -290,6 +310,7 @@ def test_no_document_makes_the_reader_fail(tree: object, plugins: list[dict[str,
             assert "\n" not in str(problem)
 
 
+@CALM
 @given(st.text(max_size=80))
 def test_no_text_makes_the_reader_fail(text: str) -> None:
     found = configure(text, Policy())
