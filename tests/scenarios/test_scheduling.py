@@ -160,11 +160,19 @@ GANGS = [
         expect={"first": RUNNING, "second": PENDING},
     ),
     Scenario(
-        "a gang that lost a member is mended before one of higher priority starts",
+        "a gang that lost a member is mended before another one starts, though that has waited for longer",
+        nodes=[node("n1", gpu=4)],
+        jobs=[job("first", gang=4, gpu=1, at=5)],
+        then=[submits(job("second", gang=1, gpu=1)), loses("first-worker-2")],
+        expect={"first": RUNNING, "second": PENDING},
+        policy=Policy(eviction=Eviction(preempt=False)),
+    ),
+    Scenario(
+        "but not before one of higher priority",
         nodes=[node("n1", gpu=4)],
         jobs=[job("first", gang=4, gpu=1)],
         then=[submits(job("second", gang=1, gpu=1, priority=9)), loses("first-worker-2")],
-        expect={"first": RUNNING, "second": PENDING},
+        expect={"first": placed(3), "second": RUNNING},
         policy=Policy(eviction=Eviction(preempt=False)),
     ),
     Scenario(
@@ -173,7 +181,7 @@ GANGS = [
         jobs=[job("first", gang=2, replicas=3, gpu=1)],
         then=[
             leaves("first-worker-0"),
-            submits(job("second", gang=1, gpu=1, priority=9)),
+            submits(job("second", gang=1, gpu=1)),
             adds(node("n2", gpu=1)),
         ],
         expect={"first": placed(n1=2, n2=1), "second": PENDING},

@@ -121,8 +121,8 @@ class Sharing:
     queue_order: tuple[Literal["priority", "share"], ...] = ("priority", "share")
     """Of queues below the same one; from the top of the tree down."""
     gang_order: tuple[Literal["priority", "broken", "deadline", "share"] | OwnOrder, ...] = (
-        "broken",
         "priority",
+        "broken",
         "deadline",
         "share",
     )

@@ -63,9 +63,9 @@ def test_a_plugin_that_is_not_named_is_off_and_so_is_one_whose_switch_is_off() -
         ([], Sharing("mixed", False, (), ("broken",))),
         (
             ["priority", "gang", "drf", "proportion"],
-            Sharing("proportion", False, BOTH, ("broken", *BOTH)),
+            Sharing("proportion", False, BOTH, ("priority", "broken", "share")),
         ),
-        (["drf", "capacity", "priority"], Sharing("capacity", False, BOTH, ("broken", "share", "priority"))),
+        (["drf", "capacity", "priority"], Sharing("capacity", False, BOTH, ("share", "priority", "broken"))),
         ([{"name": "capacity", "enableHierarchy": True}], Sharing("capacity", True, BOTH, ("broken",))),
         ([{"name": "drf", "enableHierarchy": True}], Sharing("drf", True, BOTH, ("broken", "share"))),
         ([{"name": "proportion", "enableQueueOrder": False}], Sharing("proportion", False, (), ("broken",))),

@@ -52,7 +52,7 @@ def _sharing(found: Configuration, own: tuple[Own, ...]) -> Sharing:
         mode="drf" if drf else "capacity" if capacity else "proportion" if proportion else "mixed",
         hierarchy=divider is not None and divider.on("enableHierarchy"),
         queue_order=("priority", "share") if divider is not None and divider.on("enableQueueOrder") else (),
-        gang_order=("broken", *_gang_order(found, own)),
+        gang_order=_with_broken(_gang_order(found, own)),
         waiting_limit=_arguments(found.plugin("sla")).get("sla-waiting-time"),
     )
 
@@ -62,6 +62,12 @@ def _gang_order(found: Configuration, own: tuple[Own, ...]) -> tuple[GangOrder, 
     by: dict[str, GangOrder] = {"priority": "priority", "sla": "deadline", "drf": "share"}
     by |= {one.name: OwnOrder(one) for one in own if one.says("order")}
     return tuple(by[name] for name, one in found.plugins.items() if name in by and one.on("enableJobOrder"))
+
+
+def _with_broken(order: tuple[GangOrder, ...]) -> tuple[GangOrder | Literal["broken"], ...]:
+    """Those that run below their minimum come first, of equal priority."""
+    at = order.index("priority") + 1 if "priority" in order else 0
+    return (*order[:at], "broken", *order[at:])
 
 
 def _scores(found: Configuration, own: tuple[Own, ...]) -> Scores:
