@@ -46,6 +46,13 @@ class _Free:
     cpu: IntArray
     ram: IntArray
 
+    def at(self, where: SlotArray) -> _Free:
+        """Return it of some of the nodes, by their places here."""
+        return _Free(self.devices[:, :, where], self.unused[:, where], self.cpu[where], self.ram[where])
+
+
+_Now = tuple[_Free, FloatArray]
+
 
 class Typical:
     """The shapes that fragments are measured for: the present workload's, or given ones."""
@@ -70,6 +77,9 @@ class Typical:
         return self._version
 
     def _take(self, weighed: Sequence[tuple[Shape, int]]) -> None:
+        self._known: IntArray = np.zeros(0, np.int64)
+        """Versions of the nodes for which fragments are known."""
+        self._fragments: FloatArray = np.zeros(0)
         asked = [(shape, weight, shape.devices) for shape, weight in weighed if shape.devices is not None]
         kinds = list(dict.fromkeys((one.cores, one.memory) for _, _, one in asked))
         self._kinds = [DeviceRequest(cores=cores, memory=memory) for cores, memory in kinds]
@@ -82,6 +92,21 @@ class Typical:
         self._ram = np.array([[one.get(RAM, 0)] for one in amounts], np.int64).reshape(-1, 1)
         self._weights = np.array([[weight] for _, weight, _ in asked], np.int64).reshape(-1, 1)
         self._total = int(self._weights.sum())
+
+    def now(self, slots: SlotArray) -> _Now:
+        """Return what is free on nodes, and its fragments, of which those of unchanged nodes are known."""
+        nodes = self._nodes
+        cpu, ram = (nodes.allocatable[column][slots] - nodes.used[column][slots] for column in (CPU, RAM))
+        free = _Free(self.devices.free(slots), self.devices.unused(slots), cpu, ram)
+        if self._known.size != nodes.exists.size:
+            self._known = np.full(nodes.exists.size, -1, np.int64)
+            self._fragments = np.zeros(nodes.exists.size)
+        versions = np.array([nodes.version[slot] for slot in slots.tolist()], np.int64)
+        stale = np.flatnonzero(self._known[slots] != versions)
+        if stale.size:
+            self._fragments[slots[stale]] = self.fragments(free.at(stale), slots[stale])
+            self._known[slots[stale]] = versions[stale]
+        return free, self._fragments[slots]
 
     def fragments(self, free: _Free, slots: SlotArray) -> FloatArray:
         """Return, in devices, what a typical pod could not use of what is free: [node]."""
@@ -139,19 +164,16 @@ class Gradient(Term):
         """Return the points of nodes that have room for one more pod."""
         if not slots.size:
             return np.zeros(0)
-        before, after = self._before(slots), self._after(slots)
         typical, policy = self._typical, self._policy
-        lessened = typical.fragments(before, slots) - typical.fragments(after, slots)
-        spared = self._beside(after, slots) - self._beside(before, slots)
+        before, fragments = typical.now(slots)
+        beside = self._beside(before, slots)
+        after = self._after(before, slots)
+        lessened = fragments - typical.fragments(after, slots)
+        spared = self._beside(after, slots) - beside
         return _POINTS * (policy.weight * lessened + policy.cpu_weight * spared)
 
-    def _before(self, slots: SlotArray) -> _Free:
-        devices, nodes = self._typical.devices, self._nodes
-        cpu, ram = (nodes.allocatable[column][slots] - nodes.used[column][slots] for column in (CPU, RAM))
-        return _Free(devices.free(slots), devices.unused(slots), cpu, ram)
-
-    def _after(self, slots: SlotArray) -> _Free:
-        free = self._before(slots)
+    def _after(self, free: _Free, slots: SlotArray) -> _Free:
+        """Take one more pod's part off what is free."""
         free.cpu -= self._cpu
         free.ram -= self._ram
         request = self._shape.devices

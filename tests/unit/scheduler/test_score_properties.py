@@ -149,7 +149,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     scores=SCORES,
     nodes=NODES,
@@ -185,7 +185,7 @@ def test_any_sum_of_terms_places_as_scoring_all_nodes_for_each_pod_would(
         index_module._AHEAD, index_module._SMALL = before
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(scores=SCORES, nodes=NODES, step=STEPS)
 def test_both_forms_of_a_score_are_equal_to_the_last_bit(scores, nodes, step) -> None:
     model = Model(policy=Policy(scores=scores))
@@ -199,7 +199,7 @@ def test_both_forms_of_a_score_are_equal_to_the_last_bit(scores, nodes, step) ->
     assert score_of.many(slots).tolist() == [score_of.one(slot) for slot in slots.tolist()]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(scores=SCORES, nodes=NODES, step=STEPS)
 def test_a_score_that_says_it_rises_never_falls_with_a_pod(scores, nodes, step) -> None:
     model = Model(policy=Policy(scores=scores))
