@@ -527,12 +527,12 @@ ORDER = [
         expect={"urgent": RUNNING, "high": PENDING},
     ),
     Scenario(
-        "a gang that runs below its minimum comes after a higher priority where the policy says so",
+        "a gang that runs below its minimum comes before a higher priority where the policy says so",
         nodes=[node("n1", gpu=2)],
         jobs=[job("first", gang=2, gpu=1)],
-        policy=by(gang_order=("priority", "broken")),
+        policy=by(gang_order=("broken", "priority")),
         then=[at_once(loses("first-worker-0"), submits(job("high", gang=1, gpu=1, at=5, priority=1)))],
-        expect={"high": RUNNING, "first": placed(1)},
+        expect={"first": RUNNING, "high": PENDING},
     ),
     Scenario(
         "of gangs that could grow, the one that holds the least of the cluster grows first",
