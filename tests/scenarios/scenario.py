@@ -142,8 +142,9 @@ def node(
     ready: bool = True,
     cordoned: bool = False,
     pool: str = "default",
+    shared: int = 0,
 ) -> c.NodeState:
-    """A node; cpu in cores, memory in GiB, taints as ``key=value:Effect``."""
+    """A node; cpu in cores, memory in GiB, taints as ``key=value:Effect``; ``shared``: GPUs to be shared."""
     amounts = {"cpu": int(cpu * 1000), "memory": memory * GI, GPU: gpu}
     if pods is not None:
         amounts["pods"] = pods
@@ -155,6 +156,7 @@ def node(
         unschedulable=cordoned,
         ready=ready,
         allocatable=amounts,
+        devices=(c.Device(),) * shared,
     )
 
 
@@ -180,8 +182,13 @@ def shape(
     extra: dict[str, int] | None = None,
     pod_labels: dict[str, str] | None = None,
     extras: dict[str, Any] | None = None,
+    part: int = 0,
+    parts: int = 1,
 ) -> c.Shape:
-    """What a pod asks for. ``tolerates``: ``key``, ``key=value`` or ``*``, each with ``:Effect`` or not."""
+    """What a pod asks for. ``tolerates``: ``key``, ``key=value`` or ``*``, each with ``:Effect`` or not.
+
+    ``part``: thousandths of each of ``parts`` shared GPUs.
+    """
     requests = {"cpu": int(cpu * 1000), "memory": memory * GI, GPU: gpu, **(extra or {})}
     terms = None
     if affinity is not None:
@@ -203,6 +210,7 @@ def shape(
         priority=pod_priority,
         labels=pod_labels or {},
         extras=extras or {},
+        devices=c.DeviceRequest(count=parts, cores=part) if part else None,
     )
 
 

@@ -233,7 +233,7 @@ class World:
         if decision.enqueue:
             self.books.phases[key] = "Inqueue"
         for name, task, node, _ in good:
-            self.bind(gang, name, task, node)
+            self.bind(gang, name, task, node, decision.devices.get(name, ()))
         self.create_rest(gang)
         failures = tuple(c.BindFailure(pod=row[0], node=row[2], code="x", message="x") for row in bad)
         partial = c.DecisionOutcome.PARTIAL if bad else c.DecisionOutcome.APPLIED
@@ -246,8 +246,9 @@ class World:
     def _can_bind(self, row: tuple[str, str, str, str | None]) -> bool:
         return row[2] in self.books.nodes
 
-    def bind(self, gang: c.Gang, name: str, task: str, node: str) -> None:
-        self.pod(self._pod(gang, name, task).model_copy(update={"node": node, "phase": "Running"}))
+    def bind(self, gang: c.Gang, name: str, task: str, node: str, devices: tuple[int, ...] = ()) -> None:
+        update = {"node": node, "phase": "Running", "devices": devices}
+        self.pod(self._pod(gang, name, task).model_copy(update=update))
 
     def create_rest(self, gang: c.Gang) -> None:
         """Members that got no place are created Pending."""
