@@ -23,12 +23,6 @@ from tests.fixtures.services import PodWatch
 from tests.fixtures.waiting import eventually
 from tools.kube import ControlPlane
 
-# In some runs a platform that starts while the namespace of an earlier test is still ending decides nothing for as
-# long as that lasts; the cause is not known yet. Until it is, a failure here is shown and stops nobody.
-pytestmark = pytest.mark.xfail(
-    strict=False, reason="a platform sometimes stalls beside a namespace that is ending"
-)
-
 Look = Callable[[], Awaitable[Any]]
 GPUS = 4
 """Of each node, and of each pod unless told otherwise: a node has room for one pod."""
