@@ -567,7 +567,9 @@ def test_a_gang_says_for_whom_it_waits() -> None:
     told = reports(world)["high"]
     assert told.reason.code == "waits-for-victims"
     assert told.reason.message == "waits for 2 pods to leave: ns/a-worker-0, ns/a-worker-1"
-    assert {one.reason for one in decision.evictions} == {"preempted by ns/high of priority 100: 1 here"}
+    assert {one.reason for one in decision.evictions} == {
+        "preempted by ns/high: its priority is 100, this gang's 1"
+    }
     assert [(one.node, one.pods, one.resources[GPU]) for one in decision.reservations] == [("n1", 2, 2)]
 
 

@@ -65,7 +65,7 @@ def _evictions(model: Model, gang: Gang, found: Found) -> Iterable[Eviction]:
     for bundle in found.bundles:
         other = bundle.gang.contract
         if other.queue == contract.queue:
-            why = f"preempted by {name} of priority {contract.priority}: {other.priority} here"
+            why = f"preempted by {name}: its priority is {contract.priority}, this gang's {other.priority}"
         else:
             why = f"queue {contract.queue} takes back what it deserves from queue {other.queue} for {name}"
         for row in sorted(bundle.rows, key=victims.keys.__getitem__):

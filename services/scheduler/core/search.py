@@ -20,7 +20,8 @@ from typing import Final
 import numpy as np
 
 from services.scheduler.core.bundles import Bundle
-from services.scheduler.core.columns import BoolArray, IntArray, SlotArray
+from services.scheduler.core.columns import SlotArray
+from services.scheduler.core.future import Future, On, Plan
 from services.scheduler.core.model import Model
 from services.scheduler.core.shapes import Shape
 
@@ -68,19 +69,14 @@ class Search:
     def __init__(self, model: Model, request: Request) -> None:
         self._model = model
         self._request = request
-        self._columns = sorted({column for shape, _ in request.shapes for column, _ in shape.amounts})
-        self._at = {column: number for number, column in enumerate(self._columns)}
-        nodes = model.nodes
-        nodes.fit_columns()
-        everything = list(range(nodes.used.shape[0]))
-        self._free: IntArray = nodes.future(self._columns)
-        """By column and slot: what is left for more pods, victims' room included."""
-        self._shut: BoolArray = np.asarray((nodes.future(everything) < 0).any(axis=0))
-        self._names = nodes.names
+        for shape, _ in request.shapes:
+            shape.rules.refresh()
+        self._future = Future(model, (shape for shape, _ in request.shapes))
+        self._names = model.nodes.names
         self._taken: dict[Bundle, None] = {}
         self._refused: set[Bundle] = set()
         self._nodes: dict[int, _Node] = {}
-        self._plan: list[tuple[Shape, dict[int, int]]] = []
+        self._plan: Plan = []
 
     def run(self) -> Found | None:
         """Return what was found, None when it cannot be."""
@@ -102,48 +98,16 @@ class Search:
 
     def could_help(self, rows: SlotArray) -> bool:
         """Whether there is room if all these pods go: an upper bound, without a search."""
-        for shape, _ in self._request.shapes:
-            shape.rules.refresh()
-        all_free = self._free + self._freed(rows)
-        return all(self._fits(shape, all_free).sum() >= count for shape, count in self._request.shapes)
+        more = self._future.freed(rows)
+        return all(self._future.fits(shape, more).sum() >= count for shape, count in self._request.shapes)
 
     def _by_need(self) -> list[tuple[Shape, int]]:
         """Return the shapes, the one with the least room to spare first."""
         spare = [
-            (int(self._fits(shape, self._free).sum()) - count, number, shape, count)
+            (int(self._future.fits(shape).sum()) - count, number, shape, count)
             for number, (shape, count) in enumerate(self._request.shapes)
         ]
         return [(shape, count) for _, _, shape, count in sorted(spare, key=lambda item: item[:2])]
-
-    def _freed(self, rows: SlotArray) -> IntArray:
-        """Return what pods hold, by column and slot."""
-        victims, size = self._model.victims, self._free.shape[1]
-        slots, amounts = victims.slot[rows], self._amounts(rows)
-        freed = np.zeros_like(self._free)
-        for number in range(len(self._columns)):
-            freed[number] = np.bincount(slots, weights=amounts[number], minlength=size)[:size]
-        return freed
-
-    def _amounts(self, rows: SlotArray) -> IntArray:
-        """Return what pods hold, by column and row."""
-        shapes, numbers = self._model.shapes.by_number, self._model.victims.shape[rows]
-        table = np.zeros((len(self._columns), int(numbers.max(initial=0)) + 1), np.int64)
-        for number in np.unique(numbers).tolist():
-            for column, amount in shapes[number].amounts:
-                if column in self._at:
-                    table[self._at[column], number] = amount
-        return table[:, numbers]
-
-    def _fits(self, shape: Shape, free: IntArray) -> IntArray:
-        """Return how many pods of a shape fit, by slot."""
-        fits: IntArray | None = None
-        for column, amount in shape.amounts:
-            room = free[self._at[column]] // amount
-            fits = room if fits is None else np.minimum(fits, room)
-        assert fits is not None  # noqa: S101 - every shape takes the place of one pod
-        fits = np.maximum(fits, 0)
-        fits[~shape.rules.allowed[: fits.size] | self._shut] = 0
-        return fits
 
     # ------------------------------------------------------------------ placing
 
@@ -155,9 +119,9 @@ class Search:
 
     def _place(self, shape: Shape, count: int) -> bool:
         """Take room for pods of a shape: what is free, then what evictions free."""
-        on: dict[int, int] = {}
+        on: On = {}
         self._plan.append((shape, on))
-        left = self._fill(shape, count, on)
+        left = self._future.fill(shape, count, on)
         if not left:
             return True
         heap = self._estimates(shape)
@@ -183,63 +147,29 @@ class Search:
                 other.version += 1
                 if touched != slot:
                     heappush(heap, (_FREE, touched, other.version))
-            left -= self._put(shape, slot, left, on)
+            left -= self._future.put(shape, slot, left, on)
             node.version += 1
             heappush(heap, (_FREE, slot, node.version))
         return not left
-
-    def _fill(self, shape: Shape, count: int, on: dict[int, int]) -> int:
-        """Take what is free, the tightest node first; return how many are left."""
-        fits = self._fits(shape, self._free)
-        order = self._model.nodes.by_name()
-        order = order[fits[order] > 0]
-        for slot in order[np.argsort(fits[order], kind="stable")].tolist():
-            if not count:
-                break
-            count -= self._put(shape, slot, min(count, fits.item(slot)), on)
-        return count
-
-    def _put(self, shape: Shape, slot: int, most: int, on: dict[int, int]) -> int:
-        """Place as many pods as fit on a node."""
-        fits = min(self._free.item(self._at[column], slot) // amount for column, amount in shape.amounts)
-        count = max(0, min(fits, most))
-        for column, amount in shape.amounts:
-            self._free[self._at[column], slot] -= amount * count
-        if count:
-            on[slot] = on.get(slot, 0) + count
-        return count
 
     def _take(self, bundles: Iterable[Bundle], sign: int) -> set[int]:
         """Let bundles go (or, -1, stay); return the nodes that it concerns."""
         touched: set[int] = set()
         for bundle in bundles:
-            for slot, amounts in self._holds(bundle):
-                touched.add(slot)
-                for number, amount in enumerate(amounts):
-                    self._free[number, slot] += sign * amount
+            touched |= self._future.change(bundle, sign)
             if sign > 0:
                 self._taken[bundle] = None
             else:
                 del self._taken[bundle]
         return touched
 
-    def _holds(self, bundle: Bundle) -> list[tuple[int, list[int]]]:
-        """Return slot and amounts by column of a bundle's pods."""
-        victims, shapes = self._model.victims, self._model.shapes.by_number
-        found: list[tuple[int, list[int]]] = []
-        for row in bundle.rows:
-            held = dict(shapes[victims.shape.item(row)].amounts)
-            found.append((victims.slot.item(row), [held.get(column, 0) for column in self._columns]))
-        return found
-
     def _estimates(self, shape: Shape) -> list[tuple[Cost, int, int]]:
         """Return for each node a lower bound of what one more pod costs there."""
         slots: list[int] = []
         rows: list[int] = []
         bundles: list[Bundle] = []
-        allowed = shape.rules.allowed
         for slot, node in self._nodes.items():
-            if not allowed.item(slot) or self._shut.item(slot):
+            if not self._future.takes(shape, slot):
                 continue
             for bundle, row in node.rows:
                 if bundle not in self._taken and bundle not in self._refused:
@@ -252,12 +182,12 @@ class Search:
         begins = np.flatnonzero(np.diff(where, prepend=-1))
         enough = np.ones(where.size, np.bool_)
         fewest = np.ones(begins.size, np.int64)
-        held = self._amounts(np.array(rows, np.intp))
+        held = self._future.amounts(np.array(rows, np.intp))
         for column, amount in shape.amounts:
-            number = self._at[column]
+            number = self._future.at[column]
             sums = np.cumsum(held[number])
             before = np.repeat(sums[begins] - held[number][begins], np.diff(begins, append=where.size))
-            lacks = amount - self._free[number][where]
+            lacks = amount - self._future.free[number][where]
             enough &= sums - before >= lacks
             largest = np.maximum(np.maximum.reduceat(held[number], begins), 1)
             np.maximum(fewest, -(-lacks[begins] // largest), out=fewest)
@@ -275,10 +205,11 @@ class Search:
 
     def _next(self, shape: Shape, slot: int) -> tuple[Cost, list[Bundle]] | None:
         """Return which bundles have to go for one more pod on a node, and their cost."""
-        if not shape.rules.allowed.item(slot) or self._shut.item(slot):
+        future = self._future
+        if not future.takes(shape, slot):
             return None
         lacks = {
-            self._at[column]: amount - self._free.item(self._at[column], slot)
+            future.at[column]: amount - future.free.item(future.at[column], slot)
             for column, amount in shape.amounts
         }
         chosen: dict[Bundle, dict[int, int]] = {}
@@ -287,12 +218,11 @@ class Search:
                 break
             if bundle in self._taken or bundle in self._refused or self._is_dead(bundle):
                 continue
-            held = dict(self._model.shapes.by_number[self._model.victims.shape.item(row)].amounts)
+            held = future.held(row)
             given = chosen.setdefault(bundle, {})
             for number in lacks:
-                amount = held.get(self._columns[number], 0)
-                given[number] = given.get(number, 0) + amount
-                lacks[number] -= amount
+                given[number] = given.get(number, 0) + held[number]
+                lacks[number] -= held[number]
         if any(lack > 0 for lack in lacks.values()):
             return None
         for bundle in reversed(list(chosen)):
@@ -341,8 +271,8 @@ class Search:
 
     def _minimise(self) -> None:
         """Let every bundle stay that the gang can do without, the most valuable first."""
-        self._lift()
-        totals = [int(self._fits(shape, self._free).sum()) for shape, _ in self._request.shapes]
+        self._future.lift(self._plan)
+        totals = [int(self._future.fits(shape).sum()) for shape, _ in self._request.shapes]
         given = [sum(map(give, self._taken)) for give, _ in self._request.deficits]
         goes_before = {one: bundle for bundle in self._taken for one in bundle.first}
         for bundle in sorted(self._taken, key=lambda one: one.rank, reverse=True):
@@ -360,10 +290,10 @@ class Search:
 
     def _without(self, bundle: Bundle, totals: list[int]) -> list[int] | None:
         """Let a bundle stay; return how many pods of each shape fit less, None when it has to go."""
-        slots = sorted({slot for slot, _ in self._holds(bundle)})
-        before = [sum(self._fit_at(shape, slot) for slot in slots) for shape, _ in self._request.shapes]
+        slots = {slot for slot, _ in self._future.holds(bundle)}
+        before = self._fit_on(slots)
         self._take((bundle,), -1)
-        after = [sum(self._fit_at(shape, slot) for slot in slots) for shape, _ in self._request.shapes]
+        after = self._fit_on(slots)
         lost = [more - less for more, less in zip(before, after, strict=True)]
         counts = [count for _, count in self._request.shapes]
         enough = all(total - less >= count for total, less, count in zip(totals, lost, counts, strict=True))
@@ -372,34 +302,23 @@ class Search:
         self._take((bundle,), 1)
         return None
 
-    def _lift(self) -> None:
-        """Take the plan's pods off again."""
-        for shape, on in self._plan:
-            where = np.array(list(on), np.intp)
-            counts = np.array(list(on.values()), np.int64)
-            for column, amount in shape.amounts:
-                self._free[self._at[column], where] += amount * counts
+    def _fit_on(self, slots: Iterable[int]) -> list[int]:
+        """Return how many pods of each shape fit on some nodes."""
+        return [sum(self._future.fit_at(shape, slot) for slot in slots) for shape, _ in self._request.shapes]
 
     def _replan(self) -> bool:
         """Place the gang anew in what is free and freed; False when it does not."""
-        free, plan = self._free, self._plan
-        self._free, self._plan = free.copy(), []
+        future, plan = self._future, self._plan
+        free = future.free
+        future.free, self._plan = free.copy(), []
         whole = True
         for shape, count in self._by_need():
-            on = dict[int, int]()
+            on: On = {}
             self._plan.append((shape, on))
-            if self._fill(shape, count, on):
+            if future.fill(shape, count, on):
                 whole = False
                 break
-        self._free = free
+        future.free = free
         if not whole:
             self._plan = plan
         return whole
-
-    def _fit_at(self, shape: Shape, slot: int) -> int:
-        """Return how many pods of a shape fit on a node."""
-        if self._shut.item(slot) or not shape.rules.allowed.item(slot):
-            return 0
-        return max(
-            0, min(self._free.item(self._at[column], slot) // amount for column, amount in shape.amounts)
-        )
