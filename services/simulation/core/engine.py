@@ -23,6 +23,7 @@ from services.simulation.core.carrying import Applier
 from services.simulation.core.groups import Groups
 from services.simulation.core.history import History, full_name
 from services.simulation.core.jobs import Jobs
+from services.simulation.core.kin import label_keys
 from services.simulation.core.kinds import POLICY, POLICY_KEY
 from services.simulation.core.measures import Measures
 from services.simulation.core.outcome import Outcome
@@ -73,6 +74,7 @@ class Simulation:
     def run(self, scenario: Scenario, until: timedelta | None = None) -> Outcome:
         """Run until nothing is left to happen, or until a time."""
         end = None if until is None else BEGINNING + until
+        self._store.label_keys = label_keys(entry.raw for entry in scenario.entries)
         for entry in scenario.entries:
             self._timeline.add(BEGINNING + entry.at, partial(self._appear, entry))
         idle, wake, last = 0, None, BEGINNING

@@ -160,7 +160,8 @@ class Jobs:
         if group is None:
             return
         pods = [read_pod(pod) for pod in self._own(wanted)]
-        gang = gang_of(wanted, status, group, self._store.priorities, pods)
+        keys = self._store.label_keys
+        gang = gang_of(wanted, status, group, self._store.priorities, pods, keys)
         self._model.apply_podgroup(podgroup_state(group.raw, gang, wanted.annotations))
         if gang is not None:
             self._history.queued(full_name(key), gang.queue)

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Final
 
 from services.controller.core.facts import pod_state
+from services.controller.core.kin import chosen
 from services.controller.core.members import group_of
 from services.controller.core.podview import PodView, owner_job, read_pod
 from services.controller.core.shapes import shape_of
@@ -137,7 +138,9 @@ class Pods:
     def shape(self, pod: JSON) -> Shape:
         """Return a pod's shape."""
         spec = PodSpec.model_validate(pod.get("spec") or {})
-        return shape_of(spec, _annotations(pod), self._store.priorities)
+        shape = shape_of(spec, _annotations(pod), self._store.priorities)
+        labels = chosen(pod["metadata"].get("labels") or {}, self._store.label_keys)
+        return shape.model_copy(update={"labels": labels}) if labels else shape
 
     def _changed(self, pod: JSON) -> None:
         """Tell the model, of an ended pod once and then that it is gone, as the observer does."""

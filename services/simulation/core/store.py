@@ -35,6 +35,8 @@ class Store:
     """Objects by kind and key. They are replaced, never changed in place."""
 
     def __init__(self) -> None:
+        self.label_keys: frozenset[str] = frozenset()
+        """Keys of the labels of pods that placing depends on."""
         self._objects: dict[Resource, dict[Key, JSON]] = {}
         self._made: Counter[tuple[str, str, str]] = Counter()
         self._of_job: dict[Key, dict[str, None]] = {}
