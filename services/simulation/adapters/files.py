@@ -11,6 +11,7 @@ import orjson
 
 from pumice.errors import ManifestError
 from pumice.manifest import documents
+from services.scheduler.adapters.plugins import installed
 from services.scheduler.core.configuration import configure
 from services.scheduler.core.policy import Policy
 from services.simulation.core.pages import charts, page
@@ -83,7 +84,7 @@ def policy_of(path: str | None) -> tuple[Policy, tuple[str, ...]]:
     """Read a policy from Volcano's configuration file, and remarks about it. Raises ScenarioError."""
     if path is None:
         return Policy(), ()
-    configured = configure(read_text(path), Policy())
+    configured = configure(read_text(path), Policy(), installed())
     if configured.problems:
         raise ScenarioError([f"{path}: {problem}" for problem in configured.problems])
     return configured.policy, tuple(f"{path}: {note}" for note in configured.notes)
