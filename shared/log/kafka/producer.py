@@ -32,7 +32,6 @@ from shared.log.kafka.aio import (
     stopped,
     survive_lookups,
 )
-from shared.log.kafka.pace import Pace
 from shared.log.port import Position
 
 if TYPE_CHECKING:
@@ -115,8 +114,6 @@ class KafkaProducer:
         self._producer: Any = None
         self._lock = asyncio.Lock()
         self._closed = False
-        settings = link.settings
-        self._pace = Pace(link.clock, interval=settings.send_interval, burst=settings.send_burst)
 
     async def send(self, record: Record) -> Position:
         """Append one record."""
@@ -130,7 +127,6 @@ class KafkaProducer:
         async with self._link.within(settings.patience):
             for topic in {record.topic for record in records}:
                 await self._exists(topic)
-            await self._pace.turn()
             producer = await self._current()
             try:
                 futures = [await append(self._link, producer, record) for record in records]

@@ -37,11 +37,7 @@ class KafkaSettings:
     """The same for a reader: none of its partitions is ever resumed, so nothing waits for the end of a fetch,
     and most fetches of an idle platform are those of readers."""
     batch_bytes: int = 131_072
-    """A partition's batch. It fills while the last one is on its way."""
-    send_interval: float = 0.01
-    send_burst: int = 16
-    """So many sends go at once, afterwards one every so often with what came meanwhile: a job alone waits for
-    nothing, and of many at once the broker gets few requests, which are most of what records cost it."""
+    """A partition's batch. It fills while the last one is on its way; nothing lingers."""
     record_bytes: int = 1_000_000
     """Limit of one record (key, value, headers) of a topic that has none of its own: with its overhead
     below the broker's 1,048,588."""
