@@ -4,7 +4,8 @@ The baselines place by the same core as ours, so that what differs is who is nex
 
 - ``fifo``: in order of arrival over all queues; who does not fit holds up everybody behind.
 - ``drf``: the queue with the least GPUs first, in it by arrival; if that job does not fit, the next queue.
-- ``ours``: the scheduler's default policy.
+- ``ours``: the scheduler's default policy. A job that is evicted runs again from its beginning.
+- ``ours-no-evictions``: the same, and nobody is evicted.
 
 Backfill in the shadow of reservations is not there yet; it is to be a policy here when the scheduler has it.
 """
@@ -20,6 +21,7 @@ from typing import Final
 
 from bench.command import at_least
 from bench.report import Report, Row, figure
+from services.scheduler.core.policy import Eviction, Policy
 from services.simulation.adapters.files import trace_of
 from services.simulation.core.gates import DominantShare, FirstInFirstOut, Gate
 from services.simulation.core.pages import charts
@@ -28,10 +30,12 @@ from services.simulation.core.tracerun import Cluster, TraceOutcome, TraceRun
 from shared.process import Arguments, exit_code
 
 JOBS: Final = Path(__file__).parent / "data" / "philly" / "jobs.csv"
-POLICIES: Final[Mapping[str, Callable[[], Gate | None]]] = {
-    "fifo": FirstInFirstOut,
-    "drf": DominantShare,
-    "ours": lambda: None,
+_STAY: Final = Policy(eviction=Eviction(preempt=False, reclaim=False))
+POLICIES: Final[Mapping[str, tuple[Policy, Callable[[], Gate] | None]]] = {
+    "fifo": (_STAY, FirstInFirstOut),
+    "drf": (_STAY, DominantShare),
+    "ours-no-evictions": (_STAY, None),
+    "ours": (Policy(), None),
 }
 NOTE: Final = (
     "Waits from arrival to start, completion from arrival to end, in hours. Utilisation and share error "
@@ -47,7 +51,8 @@ def run(trace: Trace, cluster: Cluster, policies: Sequence[str], report: Report)
     outcomes: dict[str, TraceOutcome] = {}
     for name in policies:
         started = time.process_time()
-        outcomes[name] = TraceRun(trace, cluster, gate=POLICIES[name]()).run()
+        policy, gate = POLICIES[name]
+        outcomes[name] = TraceRun(trace, cluster, policy, None if gate is None else gate()).run()
         table.rows.append({"policy": name, **row(outcomes[name]), "CPU s": time.process_time() - started})
     return outcomes
 

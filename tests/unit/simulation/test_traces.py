@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from pumice.cli.app import app
+from services.scheduler.core.policy import Eviction, Policy
 from services.simulation.core.gates import DominantShare, FirstInFirstOut, Gate
 from services.simulation.core.ledger import Ledger
 from services.simulation.core.trace import Trace, TraceJob, read_trace
@@ -115,6 +116,15 @@ def test_first_in_first_out_holds_everybody_up_behind_who_does_not_fit() -> None
     assert [one.started for one in TraceRun(trace, Cluster(16)).run().records] != [0.0, 100.0, 110.0]
 
 
+def test_an_evicted_job_runs_again_from_its_beginning() -> None:
+    rows = ("0,a,4,100", "0,a,4,100", "10,b,4,50")
+    outcome = TraceRun(_trace(*rows), Cluster(8)).run()
+    assert outcome.summary["evictions"] == 1
+    assert sorted(one.ended for one in outcome.records if one.ended is not None) == [60.0, 100.0, 160.0]
+    stays = Policy(eviction=Eviction(preempt=False, reclaim=False))
+    assert TraceRun(_trace(*rows), Cluster(8), stays).run().summary["evictions"] == 0
+
+
 def test_by_dominant_share_the_queue_with_the_least_is_next() -> None:
     rows = ("0,a,8,10", "1,a,4,10", "1,a,4,10", "2,b,4,10", "3,c,8,10")
     outcome = TraceRun(_trace(*rows), Cluster(8), gate=DominantShare()).run()
@@ -135,7 +145,8 @@ def test_every_job_that_fits_runs_once_for_its_time_within_the_cluster(
         TraceJob(number, f"j{number}", arrival, length, gpus, queue)
         for number, (arrival, gpus, length, queue) in enumerate(sorted(rows), 1)
     )
-    outcome = TraceRun(Trace(jobs), Cluster(12, 4), gate=None if gate is None else gate()).run()
+    stays = Policy(eviction=Eviction(preempt=False, reclaim=False))
+    outcome = TraceRun(Trace(jobs), Cluster(12, 4), stays, None if gate is None else gate()).run()
     changes: list[tuple[float, int]] = []
     for one in outcome.records:
         assert one.started is not None
