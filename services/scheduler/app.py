@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from services.scheduler.adapters.metrics import Metrics
-from services.scheduler.adapters.plugins import installed
 from services.scheduler.adapters.policies import first_of_file, follow_file
 from services.scheduler.adapters.pool import GROUP, Pool
 from services.scheduler.core.configuration import configure
@@ -30,6 +29,7 @@ from shared.events.dead_letters import bury
 from shared.liveness import watch
 from shared.log.core.partitioner import partition_for
 from shared.log.port import Consumer, Delivery, EventLog, TopicPartition
+from shared.plugin_entries import installed
 from shared.plugins import Maker
 from shared.service import Health, Ids
 from shared.telemetry.telemetry import Telemetry

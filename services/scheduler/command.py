@@ -33,11 +33,11 @@ def check(
     ] = "table",
 ) -> None:
     """Say what a configuration means, and all that is wrong with it: then the exit code is 2."""
-    from services.scheduler.adapters.plugins import installed
     from services.scheduler.adapters.policies import read_file
     from services.scheduler.core.configuration import configure
     from services.scheduler.settings import SchedulerSettings
     from shared.errors import ConfigurationError
+    from shared.plugin_entries import installed
     from shared.settings import load_settings
 
     try:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from services.scheduler.adapters.plugins import installed
 from services.scheduler.core.configuration import configure
 from services.scheduler.core.policy import Policy
+from shared.plugin_entries import installed
 from shared.plugins import Maker
 from tests.scenarios.scenario import Scenario, job, node, placed, waits
 

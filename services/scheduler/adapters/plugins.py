@@ -1,29 +1,14 @@
-"""The plugins that are installed beside Volcano's, by entry points; and telling of their errors."""
+"""Telling of the errors of plugins."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Final
+from typing import Final
 
 from services.scheduler.adapters.metrics import Metrics
 from services.scheduler.core.policy import Policy
-from shared.plugins import GROUP, Maker, Plugin
 from shared.telemetry.telemetry import Telemetry
 
 _SILENCE_SECONDS: Final = 60.0
-
-
-def installed() -> dict[str, Maker]:
-    """Return the makers of plugins by name. Nothing is imported before a configuration names it."""
-    return {entry.name: partial(_make, entry) for entry in entry_points(group=GROUP)}
-
-
-def _make(entry: EntryPoint, arguments: Mapping[str, object]) -> Plugin:
-    maker: Any = entry.load()
-    made: Plugin = maker(arguments)
-    return made
 
 
 class PluginErrors:

@@ -11,7 +11,6 @@ import orjson
 
 from pumice.errors import ManifestError
 from pumice.manifest import documents
-from services.scheduler.adapters.plugins import installed
 from services.scheduler.core.configuration import configure
 from services.scheduler.core.policy import Policy
 from services.simulation.core.pages import charts, page
@@ -19,6 +18,7 @@ from services.simulation.core.scenario import Document, Scenario, ScenarioError,
 from services.simulation.core.trace import Trace, read_trace
 from services.simulation.core.tracerun import TraceOutcome
 from shared.errors import ConfigurationError
+from shared.plugin_entries import installed
 
 STDIN: Final = "-"
 
