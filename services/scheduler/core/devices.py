@@ -104,7 +104,8 @@ class Devices:
         each = _each(request, free, unused)
         left = (free[CORES] << 32) | np.minimum(free[MEMORY], (1 << 32) - 1)
         if request.count == 1:
-            return np.argmin(np.where(each > 0, left, np.iinfo(np.int64).max), axis=0, keepdims=True)
+            best: IntArray = np.where(each > 0, left, np.iinfo(np.int64).max).argmin(axis=0)
+            return best[None, :]
         order: IntArray = np.lexsort((left, -each), axis=0)
         return order[: request.count]
 
