@@ -24,6 +24,7 @@ from services.scheduler.core.model import Model
 from services.scheduler.core.policy import VictimFilter
 from services.scheduler.core.queues import Queue
 from services.scheduler.core.search import Deficit, Found, Request, Search
+from services.scheduler.core.settle import could_ever_fit
 from services.scheduler.core.shares import Shares
 
 Tiers = Sequence[Sequence[VictimFilter]]
@@ -58,7 +59,7 @@ class Evictor:
             if lane.surplus or not isinstance(lane.stop, NoRoom | NoQuota) or not _is_searched(lane):
                 continue
             head = lane.head()
-            if head is not None and self._might(lane, head[1]):
+            if head and self._might(lane, head[1]) and could_ever_fit(self._model, lane):
                 found.append(((*self._turn(lane.queue), head[0]), lane, head[1]))
         return [(lane, gang) for _, lane, gang in sorted(found, key=lambda item: item[0])]
 
