@@ -5,7 +5,18 @@ from __future__ import annotations
 import pytest
 
 from services.scheduler.core.policy import FitRule, Fragmentation, Policy, Scores, StrategyFit, TypicalPod
-from tests.scenarios.scenario import PENDING, RUNNING, Scenario, job, node, other, placed, shape, submits
+from tests.scenarios.scenario import (
+    PENDING,
+    RUNNING,
+    Scenario,
+    job,
+    node,
+    other,
+    placed,
+    shape,
+    submits,
+    waits,
+)
 
 NONE = Scores(binpack_weight=0.0, node_affinity_weight=0.0, taint_weight=0.0, fragmentation=None)
 SPREAD = Policy(scores=Scores(binpack_weight=0.0, least_requested_weight=1.0))
@@ -85,7 +96,12 @@ DEVICES = [
         "a part of one GPU is not made of the rests of two",
         nodes=[node("n1", shared=2)],
         jobs=[job("two", gang=2, part=600), job("third", gang=1, part=500, at=1)],
-        expect={"two": RUNNING, "third": PENDING},
+        expect={
+            "two": RUNNING,
+            "third": waits(
+                "no-room", "50% of a GPU", "0 fit now; 0 of 1 nodes have GPUs with that much free"
+            ),
+        },
     ),
     Scenario(
         "a pod of whole GPUs gets those that nobody uses, all on one node",
@@ -97,7 +113,7 @@ DEVICES = [
         "a gang that shares GPUs is placed whole or not at all",
         nodes=[node("n1", shared=1)],
         jobs=[job("three", gang=3, part=400)],
-        expect={"three": PENDING},
+        expect={"three": waits("gang-too-large", "1 of 1 nodes would hold 2 of them")},
     ),
     Scenario(
         "small parts share the GPU that is broken already where whole ones are wanted",

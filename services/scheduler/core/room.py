@@ -105,6 +105,10 @@ def _full(
     count, _, column, amount, room = min(having, key=lambda item: item[:2])
     if column in model.resources.capacities:
         return _taken(model, shape, need, column, count, all_nodes)
+    if shape.devices is not None:
+        holding = int((model.devices.fits(shape.devices, slots) > 0).sum())
+        if holding <= count:
+            return _parts_taken(model, shape, need, holding, all_nodes)
     left = int(np.maximum(room, 0).sum())
     say = model.resources.describe
     fits = model.index(shape).total
@@ -122,6 +126,23 @@ def _full(
             "free": left,
         },
         next_step="wait for running jobs to end, or ask for less",
+    )
+
+
+def _parts_taken(model: Model, shape: Shape, need: int, holding: int, all_nodes: int) -> Reason:
+    """Too few nodes have devices with so much free."""
+    return Reason(
+        code="no-room",
+        message=f"needs {shape.describe(model.resources)} on one node for each of {need} pods: "
+        f"{model.index(shape).total} fit now; {holding} of {all_nodes} nodes have GPUs with that much free",
+        numbers={
+            "resource": "devices",
+            "needed": need,
+            "fits": model.index(shape).total,
+            "nodes": all_nodes,
+            "nodesWithRoom": holding,
+        },
+        next_step="wait for running jobs to end, or ask for smaller parts",
     )
 
 

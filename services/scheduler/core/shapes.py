@@ -82,6 +82,8 @@ class Shape:
     def describe(self, resources: Resources) -> str:
         """Return the requests in words; a pod without any is a best-effort pod."""
         words = [resources.describe(column, amount) for column, amount in self.requested]
+        if self.devices is not None:
+            words.append(_part(self.devices))
         return ", ".join(words) or "no resources"
 
 
@@ -187,6 +189,14 @@ class Shapes:
     def _limit(self, shape: Shape) -> None:
         for name, make in self._limits.items():
             shape.rules.limits[name] = make(shape, self._nodes)
+
+
+def _part(request: DeviceRequest) -> str:
+    """Return in words which part of devices is asked for: ``47% of a GPU``."""
+    part = f"{request.cores / 10:g}%" if request.cores else ""
+    memory = f"{request.memory}Mi memory" if request.memory else ""
+    of = "a GPU" if request.count == 1 else f"each of {request.count} GPUs"
+    return f"{' and '.join(one for one in (part, memory) if one) or 'any part'} of {of}"
 
 
 def _device_key(request: DeviceRequest | None) -> Hashable:
