@@ -44,7 +44,8 @@ def replay(
     from shared.settings import load_settings
 
     try:
-        settings = load_settings(SchedulerSettings, **({} if log is None else {"log": log}))
+        given: dict[str, Any] = {} if log is None else {"log": log}
+        settings = load_settings(SchedulerSettings, None, **given)
         stretch = asyncio.run(_read(settings, pool, _time("--from", since), _time("--to", until)))
         made = _again(stretch, settings, policy)
     except (ConfigurationError, NotFound) as error:
@@ -79,11 +80,11 @@ async def _read(
 
 
 def _again(stretch: Stretch, settings: SchedulerSettings, file: Path | None) -> list[Again]:
-    from services.scheduler.adapters.plugins import installed
     from services.scheduler.adapters.policies import read_file
     from services.scheduler.adapters.replaying import replay as make_again
     from services.scheduler.core.configuration import configure
     from shared.errors import ConfigurationError
+    from shared.plugin_entries import installed
     from shared.telemetry.telemetry import Telemetry
 
     own, policy = installed(), settings.policy()

@@ -6,7 +6,7 @@ has anything to do. Deciding and carrying out take no time, and a pod runs from 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -70,6 +70,26 @@ class Simulation:
         self._cycle = 0
         self._told: dict[str, str] = {}
         """Code of the reason last told, by gang."""
+        self._comes: dict[Resource, Callable[[Resource, JSON], None]] = {
+            r.NODES: self._node,
+            r.QUEUES: self._queue,
+            r.PRIORITYCLASSES: self._priority_class,
+            r.HYPERNODES: self._hypernode,
+            r.JOBS: self._job,
+            r.PODGROUPS: self._podgroup,
+            r.PODS: self._pod,
+            r.CONFIGMAPS: self._config_map,
+        }
+        self._goes: dict[Resource, Callable[[Resource, Key], None]] = {
+            r.NODES: self._node_gone,
+            r.QUEUES: self._queue_gone,
+            r.PRIORITYCLASSES: self._priority_class_gone,
+            r.HYPERNODES: self._hypernode_gone,
+            r.JOBS: self._job_gone,
+            r.PODGROUPS: self._podgroup_gone,
+            r.PODS: self._pod_gone,
+            r.CONFIGMAPS: self._config_map_gone,
+        }
 
     def run(self, scenario: Scenario, until: timedelta | None = None) -> Outcome:
         """Run until nothing is left to happen, or until a time."""
@@ -147,7 +167,7 @@ class Simulation:
         resource, key = entry.kind.resource, key_of(entry.raw)
         changes = self._store.get(resource, key) is not None
         self._history.tell("changed" if changes else "appeared", f"{resource.kind} {full_name(key)}")
-        self._APPEAR.get(resource, Simulation._keep)(self, resource, entry.raw)
+        self._comes.get(resource, self._keep)(resource, entry.raw)
         if entry.gone is not None:
             uid = self._uid(resource, key)
             self._timeline.add(BEGINNING + entry.gone, lambda: self._leave(resource, key, uid))
@@ -156,7 +176,7 @@ class Simulation:
         if self._uid(resource, key) != uid:
             return  # it is gone already, and this is another of its name
         self._history.tell("deleted", f"{resource.kind} {full_name(key)}")
-        self._LEAVE.get(resource, Simulation._forget)(self, resource, key)
+        self._goes.get(resource, self._forget)(resource, key)
 
     def _uid(self, resource: Resource, key: Key) -> str:
         raw = self._store.get(resource, key)
@@ -255,24 +275,3 @@ class Simulation:
     def _pod_gone(self, _: Resource, key: Key) -> None:
         pod = self._store.all(r.PODS)[key]
         self._pods.delete(key, pod["metadata"]["uid"])
-
-    _APPEAR: Final[Mapping[Resource, Callable[[Simulation, Resource, JSON], None]]] = {
-        r.NODES: _node,
-        r.QUEUES: _queue,
-        r.PRIORITYCLASSES: _priority_class,
-        r.HYPERNODES: _hypernode,
-        r.JOBS: _job,
-        r.PODGROUPS: _podgroup,
-        r.PODS: _pod,
-        r.CONFIGMAPS: _config_map,
-    }
-    _LEAVE: Final[Mapping[Resource, Callable[[Simulation, Resource, Key], None]]] = {
-        r.NODES: _node_gone,
-        r.QUEUES: _queue_gone,
-        r.PRIORITYCLASSES: _priority_class_gone,
-        r.HYPERNODES: _hypernode_gone,
-        r.JOBS: _job_gone,
-        r.PODGROUPS: _podgroup_gone,
-        r.PODS: _pod_gone,
-        r.CONFIGMAPS: _config_map_gone,
-    }
