@@ -91,11 +91,13 @@ async def test_a_command_that_means_nothing_changes_nothing_and_says_so(world):
         await running(w)
         before = w.job()["status"]["state"]
         await w.command(JobAction.RESUME)
-        await w.until(lambda: w.cluster.all(r.EVENTS))
+
+        def warned():
+            return [event["message"] for event in w.cluster.all(r.EVENTS) if event["type"] == "Warning"]
+
+        [message] = await w.until(warned)
+        assert "means nothing to a job that is Running" in message
         assert w.job()["status"]["state"] == before
-        event = w.cluster.all(r.EVENTS)[-1]
-        assert event["type"] == "Warning"
-        assert "means nothing to a job that is Running" in event["message"]
 
 
 @pytest.mark.parametrize(
