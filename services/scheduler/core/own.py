@@ -19,8 +19,8 @@ from services.scheduler.core.columns import BoolArray, FloatArray, SlotArray
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.policy import Policy
 from services.scheduler.core.rules import Limit
-from services.scheduler.core.terms import Term
 from services.scheduler.core.shapes import Shape
+from services.scheduler.core.terms import Term
 from shared.events.contracts import Gang
 from shared.plugins import Bools, Floats, GangView, Ints, Plugin, PodShape, overrides
 
