@@ -257,13 +257,17 @@ class Eviction(Contract):
 
 
 class Reservation(Contract):
-    """Keep these amounts on a node for the gang until the time given: the room of ``pods`` of a task."""
+    """Keep these amounts on a node for the gang until the time given: the room of ``pods`` of a task.
+
+    They are like the pod of ``member``: pods may differ from their template. Empty: like the template.
+    """
 
     node: str
     resources: Resources
     until: datetime
     task: str = ""
     pods: Count = 0
+    member: str = ""
 
 
 class BindFailure(Contract):

@@ -24,6 +24,7 @@ from tests.scenarios.scenario import (
     queue,
     reports,
     sets,
+    shape,
     submits,
     task,
     waits,
@@ -622,6 +623,36 @@ def test_a_gang_that_goes_leaves_its_room_to_others() -> None:
     world.remove_gang(("ns", "high"))
     world.settle()
     assert [pod.node for pod in world.members(("ns", "a"))] == ["n1", "n1"]
+
+
+def test_a_gang_that_moves_to_another_pool_leaves_its_room_to_others() -> None:
+    world = full(low("a", pods=2))
+    world.submit(high(pods=2))
+    (decision,) = world.decide()
+    world.carry_out(decision)
+    moved = world.books.gangs["ns", "high"].model_copy(update={"pool": "other", "generation": 1})
+    world.submit(moved)
+    world.settle()
+    assert world.members(("ns", "high")) == []
+    assert [pod.node for pod in world.members(("ns", "a"))] == ["n1", "n1"]
+
+
+def test_room_is_kept_for_pods_as_they_are_when_they_differ_from_their_template() -> None:
+    world = World()
+    world.queue(queue("default"))
+    world.node(node("n1", gpu=1, taints=["team=a:NoSchedule"]))
+    world.submit(low("first", tolerates=["team"]))
+    world.settle()
+    gang = high()
+    world.submit(gang, phase="Inqueue")
+    world.create_rest(gang)
+    pod = world.books.pods["ns", "high-worker-0"]
+    world.pod(pod.model_copy(update={"shape": shape(gpu=1, tolerates=["team"])}))
+    (decision,) = world.decide()
+    world.carry_out(decision)
+    assert world.decide() == []
+    world.victims_go()
+    assert [made.name for made in world.decide()] == ["high"]
 
 
 def test_an_eviction_without_a_result_is_said_again() -> None:

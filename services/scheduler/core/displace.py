@@ -81,14 +81,16 @@ def _reservations(model: Model, gang: Gang, found: Found, now: datetime) -> Iter
     groups = by_shape(gang.needs.must)
     names = model.resources.names
     for shape, slots, counts in found.places:
-        task = gang.tasks[groups[shape][0].task].name
+        pick = groups[shape][0]
+        task = gang.tasks[pick.task]
         for slot, count in zip(slots, counts, strict=True):
             yield Reservation.model_construct(
                 node=model.nodes.names[slot],
                 resources={names[column]: amount * count for column, amount in shape.amounts},
                 until=until,
-                task=task,
+                task=task.name,
                 pods=count,
+                member=task.names[pick.members[0]],
             )
 
 

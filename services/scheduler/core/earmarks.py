@@ -101,6 +101,7 @@ class Earmarks:
         nodes = self._nodes
         mine: dict[int, dict[int, int]] = {}
         for shape, slots, counts in mark.places:
+            shape.rules.refresh()
             allowed = shape.rules.allowed
             if not all(allowed.item(slot) for slot in slots):
                 return False

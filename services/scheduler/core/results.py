@@ -22,9 +22,15 @@ from services.scheduler.core.evictions import Evicting
 from services.scheduler.core.gangs import Gang
 from services.scheduler.core.model import Model
 from services.scheduler.core.pods import ENDED
-from services.scheduler.core.resources import Amounts
 from services.scheduler.core.shapes import Shape
-from shared.events.contracts import DecisionApplied, DecisionOutcome, GangDecided, GangRef, Reason
+from shared.events.contracts import (
+    DecisionApplied,
+    DecisionOutcome,
+    GangDecided,
+    GangRef,
+    Reason,
+    Reservation,
+)
 
 _DOUBLINGS = 16
 
@@ -245,16 +251,11 @@ def launch_evictions(model: Model, decision: Decision, now: datetime) -> None:
 
 def keep_room(model: Model, gang: Gang, event: Decision | GangDecided) -> None:
     """Keep the room that a decision reserves, if its gang still has pods of those shapes."""
-    shapes: dict[str, dict[Amounts, Shape]] = {}
-    for task in gang.tasks:
-        here = shapes.setdefault(task.name, {})
-        for shape in (task.shape, *(gang.pods[name].shape for name in task.names if name in gang.pods)):
-            here.setdefault(shape.amounts, shape)
     places: dict[Shape, tuple[list[int], list[int]]] = {}
     for one in event.reservations:
+        kept = _shape_of(gang, one)
         each = {name: amount // max(1, one.pods) for name, amount in one.resources.items()}
-        kept = shapes.get(one.task, {}).get(model.shapes.amounts(each))
-        if kept is None:
+        if kept is None or kept.amounts != model.shapes.amounts(each):
             return
         slots, counts = places.setdefault(kept, ([], []))
         slots.append(model.nodes.slot(one.node))
@@ -271,6 +272,14 @@ def keep_room(model: Model, gang: Gang, event: Decision | GangDecided) -> None:
             min(one.until for one in event.reservations).timestamp(),
         )
         model.earmarks.add(mark)
+
+
+def _shape_of(gang: Gang, reservation: Reservation) -> Shape | None:
+    """Return the shape of the pods that room is for, None when the gang has no such task any more."""
+    pod = gang.pods.get(reservation.member)
+    if pod is not None:
+        return pod.shape
+    return next((task.shape for task in gang.tasks if task.name == reservation.task), None)
 
 
 def _present(model: Model, ref: GangRef) -> Gang | None:

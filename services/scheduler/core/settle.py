@@ -94,6 +94,7 @@ def _assess(model: Model, gang: Gang, now: datetime) -> None:
     gang.order = model.order_key(gang)
     model.promises.note(gang)
     if gang.contract.pool != model.pool:
+        model.earmarks.drop(gang.key)
         model.set_wanted(gang, {})
         return
     earmarked = _keeps_earmark(model, gang)
