@@ -81,8 +81,8 @@ class ControllerSettings(CommonSettings):
     replace_cluster: bool = Field(
         default=False,
         description="Whether to start although the log tells of another cluster, and tell of this one"
-        " instead. For the first start after a cluster was made anew; left on, it hides that two clusters fill"
-        " one log.",
+        " instead. For the first start after a cluster was made anew; left on, it hides that two clusters"
+        " fill one log.",
     )
     dry_run_seconds: float = Field(
         300.0,

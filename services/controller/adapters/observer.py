@@ -26,6 +26,7 @@ from services.controller.adapters.publisher import SOURCE
 from services.controller.adapters.recorder import Recorder
 from services.controller.adapters.views import Views, job_key
 from services.controller.core import facts
+from services.controller.core.budgets import budget_state
 from services.controller.core.holding import words
 from services.controller.core.model import JSON
 from services.controller.core.podview import PodView
@@ -50,6 +51,7 @@ KINDS: Final = {
     r.PODGROUPS: "podgroup",
     r.PRIORITYCLASSES: "priorityclass",
     r.HYPERNODES: "hypernode",
+    r.PDBS: "poddisruptionbudget",
     r.CONFIGMAPS: "policy",
     r.JOBS: "job",
 }
@@ -139,6 +141,15 @@ class Observer:
         if raw is not None and _phase(raw) in _ENDED:
             self._marked.setdefault((r.PODS, namespace, pod), {})[raw["metadata"]["uid"]] = raw
             self._wake.set()
+
+    def budget_changed(self, old: JSON | None, new: JSON | None) -> None:
+        """Tell anew of the pods that another budget may protect now."""
+        if not self._views.budgets.changed(old, new):
+            return
+        own = ((new or old) or {})["metadata"]["namespace"]
+        for namespace, name in self._views.store(r.PODS):
+            if namespace == own:
+                self.touch(r.PODS, namespace, name)
 
     def hold(self, namespace: str, pod: str) -> None:
         """Keep a pod's fact although the pod is gone: a crash before :meth:`release` finds it vanished."""
@@ -351,9 +362,14 @@ class Observer:
     def _policy(self, raw: JSON) -> Contract | None:
         return facts.policy_state(raw, self._policy_key)
 
+    def _budget(self, raw: JSON) -> Contract:
+        return budget_state(raw)
+
     def _pod(self, raw: JSON) -> Contract:
         shape = self._shapes.labelled(raw, self._views.priorities)
-        return facts.pod_state(raw, shape, self._schedulers, self._gangs.membership(raw))
+        meta = raw["metadata"]
+        budgets = self._views.budgets.of(meta["namespace"], meta.get("labels") or {})
+        return facts.pod_state(raw, shape, self._schedulers, self._gangs.membership(raw), budgets)
 
     def _podgroup(self, raw: JSON) -> Contract:
         meta = raw["metadata"]
@@ -384,6 +400,7 @@ class Observer:
         r.PODGROUPS: _podgroup,
         r.PRIORITYCLASSES: _priority_class,
         r.HYPERNODES: _hypernode,
+        r.PDBS: _budget,
         r.CONFIGMAPS: _policy,
         r.JOBS: _job,
     }

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Collection, Iterable
 from typing import Final, NamedTuple
 
+from services.controller.adapters.budgets import Budgets
 from services.controller.adapters.label_keys import LabelKeys
 from services.controller.adapters.shape_cache import placing
 from services.controller.core.dependencies import waiting_tasks
@@ -28,6 +29,7 @@ WATCHED: Final = (
     r.QUEUES,
     r.PRIORITYCLASSES,
     r.HYPERNODES,
+    r.PDBS,
     r.NODES,
     r.JOBS,
     r.PODGROUPS,
@@ -106,11 +108,12 @@ class Views(Informers):
         self._gangs: dict[str, tuple[tuple[object, ...], Gang | None, str]] = {}
         """What a job's gang depends on, the gang, and why it cannot be told."""
         self._priorities: Priorities | None = None
+        self.budgets = Budgets()
         self.label_keys = LabelKeys()
         """Keys of the labels that placing depends on."""
 
     def fold(self, resource: Resource, obj: JSON) -> None:
-        """Take in the answer to a write; not of a ConfigMap: those that we write are jobs', not the policy."""
+        """Take in the answer to a write; not of a ConfigMap: what we write are jobs', not the policy."""
         if resource is not r.CONFIGMAPS:
             super().fold(resource, obj)
 

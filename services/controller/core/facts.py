@@ -12,9 +12,11 @@ from datetime import datetime
 from services.controller.core.exposing import read_urls
 from services.controller.core.model import JSON, Wanted
 from services.controller.core.podview import owner_job, read_pod
+from services.controller.core.shapes import marks
 from services.controller.core.status import Status
 from shared.api import names
 from shared.api.core import Node, PriorityClass
+from shared.api.duration import parse_duration
 from shared.api.meta import parse_time
 from shared.api.podspec import resource_list
 from shared.api.scheduling import Queue
@@ -46,11 +48,16 @@ def node_state(raw: JSON) -> NodeState:
 
 
 def pod_state(
-    raw: JSON, shape: Shape, schedulers: frozenset[str], group: tuple[str, str] | None = None
+    raw: JSON,
+    shape: Shape,
+    schedulers: frozenset[str],
+    group: tuple[str, str] | None = None,
+    budgets: tuple[str, ...] = (),
 ) -> PodState:
     """Return a pod's fact; any pod takes room, whosever it is.
 
     ``group`` is the PodGroup and queue of a pod of ours that no Job owns; a Job's pods say theirs.
+    ``budgets`` are the PodDisruptionBudgets that protect it.
     """
     view = read_pod(raw)
     meta, spec = raw["metadata"], raw.get("spec") or {}
@@ -71,7 +78,25 @@ def pod_state(
         shape=shape,
         created_at=parse_time(meta["creationTimestamp"]),
         started_at=view.started_at,
+        scheduled_at=_scheduled_at(raw),
+        cooldown=_cooldown(marks(meta.get("labels") or {}, annotations)),
+        budgets=budgets,
     )
+
+
+def _scheduled_at(raw: JSON) -> datetime | None:
+    """Return when a pod got its node, as its condition says."""
+    conditions = (raw.get("status") or {}).get("conditions") or ()
+    found: JSON = next((one for one in conditions if one.get("type") == "PodScheduled"), {})
+    return _time(found.get("lastTransitionTime")) if found.get("status") == "True" else None
+
+
+def _cooldown(annotations: Mapping[str, str]) -> float:
+    """Return for how many seconds a pod is not to be evicted; what cannot be read asks for none."""
+    try:
+        return max(0.0, parse_duration(annotations.get(names.COOLDOWN_TIME, "0")).total_seconds())
+    except ValueError:
+        return 0.0
 
 
 def queue_state(raw: JSON) -> QueueState:

@@ -14,7 +14,7 @@ from services.controller.core.lifecycle import LIVE
 from services.controller.core.model import GroupView, Priorities, Task, Wanted
 from services.controller.core.pods import placing_spec, pod_annotations, task_labels
 from services.controller.core.podview import PodView
-from services.controller.core.shapes import shape_of
+from services.controller.core.shapes import marks, shape_of
 from services.controller.core.status import Status
 from shared.api import names
 from shared.api.batch import JobPhase
@@ -169,7 +169,11 @@ def _shapes(
     shapes = {
         task.name: noted[task.name].shape_now(priorities)
         if task.name in noted
-        else shape_of(placing_spec(wanted, task), pod_annotations(wanted, task), priorities)
+        else shape_of(
+            placing_spec(wanted, task),
+            marks(task_labels(wanted, task), pod_annotations(wanted, task)),
+            priorities,
+        )
         for task in wanted.tasks
     }
     if not label_keys:

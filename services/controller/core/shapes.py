@@ -12,6 +12,7 @@ from shared.api.pods import PodSpec
 from shared.api.podspec import pod_requests
 from shared.events import contracts as c
 
+_BY_LABEL: Final = (names.PREEMPTABLE, names.COOLDOWN_TIME)
 _EFFECTS: Final = frozenset({"", "NoSchedule", "PreferNoSchedule", "NoExecute"})
 
 
@@ -33,6 +34,11 @@ def shape_of(spec: PodSpec, annotations: Mapping[str, str], priorities: Prioriti
         scheduling_gated=bool(spec.scheduling_gates),
         extras=_extras(spec),
     )
+
+
+def marks(labels: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str, str]:
+    """Return a pod's annotations, with what it says by label where Volcano reads either: annotations win."""
+    return {key: labels[key] for key in _BY_LABEL if key in labels} | dict(annotations)
 
 
 def priority_of(spec: PodSpec, priorities: Priorities) -> int:
