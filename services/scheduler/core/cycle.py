@@ -172,11 +172,11 @@ class _Cycle:
         if lane.layout is not None:
             found = near.place(model, trial, lane.layout)
             return found or [], None if found is not None else self._no_domain(lane, lane.layout)
-        spare = [
-            (shape.follows, model.index(shape).total - count, number, shape, count)
-            for number, (shape, count) in enumerate(lane.shapes)
-        ]
-        for _, _, _, shape, count in sorted(spare, key=lambda item: item[:3]):
+        order = lane.shapes
+        if len(order) > 1:
+            spare = [(shape.follows, model.index(shape).total - count) for shape, count in order]
+            order = tuple(order[at] for at in sorted(range(len(order)), key=spare.__getitem__))
+        for shape, count in order:
             if not trial.place(shape, count):
                 return [], NoRoom(shape, count, trial.fits(shape), together=True)
         return [trial.since(0)], None

@@ -190,7 +190,7 @@ class Gang:
     def _dominant_share(self, totals: Mapping[int, int]) -> float:
         """Return how much of the cluster its members hold, of the resource of which it is most."""
         held: dict[int, int] = {}
-        for task in self.tasks:
+        for task in self.tasks if self.counting else ():
             count = task.states.count(Member.FLYING) + task.states.count(Member.HELD)
             for column, amount in task.shape.requested if count else ():
                 held[column] = held.get(column, 0) + amount * count

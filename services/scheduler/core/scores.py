@@ -41,11 +41,12 @@ class Score:
             made.append(Gradient(shape, nodes, typical, scores.fragmentation))
         made += [make(shape, nodes) for make in scores.extra]
         self._terms = [term for term in made if term is not None]
+        self._moving = [term for term in self._terms if type(term).refresh is not Term.refresh]
         self.rising = all(term.rising for term in self._terms)
 
     def refresh(self) -> int:
         """Return a number that rises when scores changed of nodes that are not in the log."""
-        return sum([term.refresh() for term in self._terms])
+        return sum([term.refresh() for term in self._moving])
 
     def many(self, slots: SlotArray) -> FloatArray:
         """Return the scores of nodes that have room for one more pod."""
