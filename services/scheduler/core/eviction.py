@@ -52,12 +52,16 @@ class Evictor:
 
     def heads(self) -> list[tuple[Lane, Gang]]:
         """Return the stopped lanes that somebody might be evicted for, in the order of their turns."""
-        if not len(self._model.victims):
+        stopped = [
+            lane
+            for lane in self._model.waiting.lanes.values()
+            if not lane.surplus and isinstance(lane.stop, NoRoom | NoQuota) and _is_searched(lane)
+        ]
+        if not stopped:
             return []
+        self._model.victims.refresh()
         found: list[tuple[tuple[object, ...], Lane, Gang]] = []
-        for lane in self._model.waiting.lanes.values():
-            if lane.surplus or not isinstance(lane.stop, NoRoom | NoQuota) or not _is_searched(lane):
-                continue
+        for lane in stopped if len(self._model.victims) else ():
             head = lane.head()
             if head and self._might(lane, head[1]) and could_ever_fit(self._model, lane):
                 found.append(((*self._turn(lane.queue), head[0]), lane, head[1]))
@@ -85,6 +89,7 @@ class Evictor:
     def forget(self) -> None:
         """Look anew at what is held: somebody was evicted."""
         self._shares = self._leaving = None
+        self._model.victims.refresh()
 
     # ------------------------------------------------------------------ who at all
 

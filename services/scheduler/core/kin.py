@@ -106,7 +106,7 @@ class Kinship:
     @staticmethod
     def key(namespace: str, labels: Mapping[str, str], extras: Mapping[str, Any]) -> Hashable:
         """Return what tells shapes apart here; None where nothing does."""
-        asked = {name: extras[name] for name in _ASKED if name in extras}
+        asked = {name: extras[name] for name in _ASKED if name in extras} if extras else {}
         if not labels and not asked:
             return None
         return namespace, tuple(sorted(labels.items())), _frozen(asked)

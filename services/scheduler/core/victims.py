@@ -2,6 +2,8 @@
 
 A pod has a *row* while it is on a node. Rows are taken again when their pod has gone, so a row's number
 means nothing; whoever orders pods does so by what they are.
+
+Most pods come and go while nobody asks for room: what changed is noted, and written when somebody does.
 """
 
 from __future__ import annotations
@@ -50,6 +52,8 @@ class Victims:
         self.critical: BoolArray = np.zeros(64, np.bool_)
         self.leaving: BoolArray = np.zeros(64, np.bool_)
         self.queues: dict[str, int] = {_NONE: 0}
+        self._changed: dict[Key, Pod | None] = {}
+        """Pods that are new or changed since the last refresh; None: gone."""
         self._rows: dict[Key, int] = {}
         self._free: list[int] = []
         self._lowest: dict[str, dict[int, int]] = {}
@@ -60,35 +64,47 @@ class Victims:
 
     def put(self, key: Key, pod: Pod) -> None:
         """Note a pod on a node, or what it is now."""
-        row = self._rows.get(key)
-        if row is None:
-            row = self._rows[key] = self._row()
-        else:
-            self._count(row, -1)
-        self.keys[row] = key
-        self.pods[row] = pod
-        self.slot[row] = pod.slot
-        self.shape[row] = pod.shape.number
-        self.priority[row] = pod.priority
-        self.queue[row] = self._queue(pod.queue)
-        self.scheduled[row] = pod.scheduled
-        self.cooldown[row] = pod.cooldown
-        self.since[row] = pod.since
-        self.willing[row] = pod.preemptable and not pod.leaving and pod.gang is not None and pod.queue != ""
-        self.critical[row] = pod.critical
-        self.leaving[row] = pod.leaving
-        self._count(row, 1)
+        self._changed[key] = pod
 
     def drop(self, key: Key) -> None:
         """Forget a pod that holds no room any more."""
-        row = self._rows.pop(key, None)
-        if row is None:
+        if key in self._rows:
+            self._changed[key] = None
+        else:
+            self._changed.pop(key, None)
+
+    def refresh(self) -> None:
+        """Bring rows and columns up to date: before they are read."""
+        changed, self._changed = self._changed, {}
+        rows: list[int] = []
+        pods: list[Pod] = []
+        for key, pod in changed.items():
+            if pod is None:
+                self._remove(key)
+                continue
+            row = self._rows.get(key)
+            if row is None:
+                row = self._rows[key] = self._row()
+            else:
+                self._count(row, -1)
+            self.keys[row], self.pods[row] = key, pod
+            rows.append(row)
+            pods.append(pod)
+        if not rows:
             return
-        self._count(row, -1)
-        self.slot[row] = -1
-        self.willing[row] = self.leaving[row] = False
-        self.pods[row] = None
-        self._free.append(row)
+        where = np.array(rows, np.intp)
+        self.slot[where] = [pod.slot for pod in pods]
+        self.shape[where] = [pod.shape.number for pod in pods]
+        self.priority[where] = [pod.priority for pod in pods]
+        self.queue[where] = [self.queues.setdefault(pod.queue, len(self.queues)) for pod in pods]
+        self.scheduled[where] = [pod.scheduled for pod in pods]
+        self.cooldown[where] = [pod.cooldown for pod in pods]
+        self.since[where] = [pod.since for pod in pods]
+        self.willing[where] = [_is_willing(pod) for pod in pods]
+        self.critical[where] = [pod.critical for pod in pods]
+        self.leaving[where] = [pod.leaving for pod in pods]
+        for row in rows:
+            self._count(row, 1)
 
     def lowest(self, queue: str) -> int | None:
         """Return the lowest priority of a willing pod of a queue, None when it has none."""
@@ -119,8 +135,13 @@ class Victims:
                 setattr(self, name, np.pad(getattr(self, name), (0, extra)))
         return row
 
-    def _queue(self, name: str) -> int:
-        return self.queues.setdefault(name, len(self.queues))
+    def _remove(self, key: Key) -> None:
+        row = self._rows.pop(key)
+        self._count(row, -1)
+        self.slot[row] = -1
+        self.willing[row] = self.leaving[row] = False
+        self.pods[row] = None
+        self._free.append(row)
 
     def _count(self, row: int, sign: int) -> None:
         pod = self.pods[row]
@@ -132,3 +153,7 @@ class Victims:
             del counts[pod.priority]
             if not counts:
                 del self._lowest[pod.queue]
+
+
+def _is_willing(pod: Pod) -> bool:
+    return pod.preemptable and not pod.leaving and pod.gang is not None and pod.queue != ""
