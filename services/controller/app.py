@@ -40,7 +40,14 @@ from shared.clock import Clock
 from shared.errors import Conflict, Unavailable
 from shared.events import topics
 from shared.events.consuming import Consuming, Handler, Message
-from shared.events.contracts import CommandJob, CommandQueue, Contract, GangDecided, JobAdmitted
+from shared.events.contracts import (
+    CommandJob,
+    CommandQueue,
+    Contract,
+    CycleDecided,
+    GangDecided,
+    JobAdmitted,
+)
 from shared.keyed import KeyedLocks
 from shared.kube.events import EventRecorder
 from shared.kube.port import JSON, Cluster, Resource
@@ -230,6 +237,7 @@ def build(
         group=GROUP,
         topics=[topics.JOB_ADMITTED, topics.JOB_COMMANDS, topics.QUEUE_COMMANDS, topics.BIND_DECISIONS],
         handlers=handlers,
+        passed_over=(CycleDecided,),
         clock=clock,
         telemetry=telemetry,
         serial_by=_serial_key,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -27,6 +27,7 @@ from shared.events.contracts import Contract
 from shared.events.dead_letters import bury
 from shared.events.envelope import Envelope
 from shared.events.offsets import OffsetTracker
+from shared.events.topics import TOPICS
 from shared.keyed import RETRIED, retry_level
 from shared.log.port import Consumer, Delivery, EventLog, TopicPartition
 from shared.telemetry.telemetry import Telemetry
@@ -70,9 +71,19 @@ class Consuming:
         handlers: Mapping[type[Contract], Handler],
         clock: Clock,
         telemetry: Telemetry,
+        passed_over: Collection[type[Contract]] = (),
         serial_by: Callable[[Message], Hashable] = by_record_key,
         max_in_flight: int = 1000,
     ) -> None:
+        """``passed_over`` are events on these topics that are for others: nothing is done with them.
+
+        Raises:
+            ValueError: an event of these topics is neither handled nor passed over.
+        """
+        known = {event for name in topics for event in TOPICS[name].events}
+        if forgotten := known - handlers.keys() - set(passed_over):
+            names = ", ".join(sorted(event.TYPE for event in forgotten))
+            raise ValueError(f"{group} neither handles nor passes over {names}")
         self._log = log
         self._group = group
         self._topics = topics
@@ -132,6 +143,9 @@ class Consuming:
     def _dispatch(self, delivery: Delivery) -> None:
         self._offsets.begin(delivery)
         item = self._read(delivery)
+        if item is None:
+            self._offsets.finish(delivery)
+            return
         key = ("unreadable", delivery.where) if isinstance(item, _Unreadable) else self._serial_by(item)
         lane = self._lanes.get(key)
         if lane is not None:
@@ -140,15 +154,13 @@ class Consuming:
         self._lanes[key] = deque([item])
         self._spawn(self._work_off(key))
 
-    def _read(self, delivery: Delivery) -> Message | _Unreadable:
+    def _read(self, delivery: Delivery) -> Message | _Unreadable | None:
+        """Return what is to be done; None for an event that is passed over."""
         try:
             envelope = decode(delivery)
         except ContractError as error:
             return _Unreadable(delivery, error)
-        if type(envelope.data) in self._handlers:
-            return Message(envelope, delivery)
-        reason = f"{envelope.type} is not handled here"
-        return _Unreadable(delivery, ContractError("unhandled-event-type", reason))
+        return Message(envelope, delivery) if type(envelope.data) in self._handlers else None
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

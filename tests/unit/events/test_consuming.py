@@ -14,7 +14,7 @@ from shared.errors import Conflict, ContractError, NotFound, Refused, Unavailabl
 from shared.events import topics
 from shared.events.codec import encode
 from shared.events.consuming import Consuming, Message
-from shared.events.contracts import CommandJob, JobAction
+from shared.events.contracts import CommandJob, CycleDecided, GangDecided, JobAction
 from shared.events.envelope import Envelope
 from shared.log.memory import MemoryLog
 from shared.log.port import Record, Start
@@ -113,6 +113,39 @@ async def test_an_unreadable_message_is_dead_lettered_with_the_reason_and_the_of
         assert headers["x"] == b"kept"
         assert headers["dead_letter_reason"] == b"not-json-or-yaml"
         assert headers["dead_letter_topic"] == b"job-commands"
+
+
+def of_decisions(log: MemoryLog, handle: Handle, **options) -> Consuming:
+    return Consuming(
+        log,
+        group="g",
+        topics=[topics.BIND_DECISIONS],
+        handlers={GangDecided: handle},
+        clock=LoopClock(EPOCH),
+        telemetry=Telemetry("test"),
+        **options,
+    )
+
+
+async def test_what_is_for_others_is_passed_over_and_the_offset_moves_on():
+    async def handle(message: Message) -> None:
+        pytest.fail(f"{message} is for others")
+
+    async with a_log() as log:
+        cycle = CycleDecided(pool="default", cycle=1, at=EPOCH)
+        envelope = Envelope(id="cycle", source="/test", time=EPOCH, data=cycle)
+        await log.producer.send_many([encode(topics.BIND_DECISIONS, b"default", envelope)])
+        async with running(of_decisions(log, handle, passed_over=(CycleDecided,))):
+            await asyncio.sleep(10)
+        assert sum((await log.committed("g", topics.BIND_DECISIONS)).values()) == 1
+        letters = await (await log.read([topics.dead_letter(topics.BIND_DECISIONS)])).poll()
+        assert letters == []
+
+
+async def test_a_service_that_forgot_an_event_of_its_topics_cannot_be_made():
+    async with a_log() as log:
+        with pytest.raises(ValueError, match=r"passes over dev\.pumice\.cycle\.decided"):
+            of_decisions(log, asyncio.sleep)
 
 
 async def test_what_a_handler_refuses_for_good_is_dead_lettered():
