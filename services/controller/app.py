@@ -303,6 +303,8 @@ class _Listener:
         meta = obj["metadata"]
         namespace, name = meta.get("namespace") or "", meta["name"]
         observer = self._hands.observer
+        if resource is r.PDBS:
+            observer.budget_changed(old, new)
         observer.touch(resource, namespace, name)
         self._jobs.changed(resource, old, new)
         self._groups.changed(resource, old, new)
