@@ -17,6 +17,8 @@ from shared.api.quantity import Quantity
 
 CPU: Final = "cpu"
 PODS: Final = "pods"
+MOST_UNITS: Final = 1 << 52
+"""More is this much: a text of four letters can ask for 1e99, and sums over a node must fit 64 bits."""
 _POD_LEVEL: Final = frozenset({"cpu", "memory"})
 HUGEPAGES: Final = "hugepages-"
 
@@ -29,8 +31,11 @@ def is_pod_level(resource: str) -> bool:
 
 
 def base_units(resource: str, amount: Quantity) -> int:
-    """Return an amount in base units: milli-CPU for ``cpu``, else plain units, rounded up."""
-    return amount.milli_value() if resource == CPU else amount.value()
+    """Return an amount in base units: milli-CPU for ``cpu``, else plain units, rounded up.
+
+    At most :data:`MOST_UNITS`, which is more than any node has.
+    """
+    return min(amount.milli_value() if resource == CPU else amount.value(), MOST_UNITS)
 
 
 def resource_list(amounts: ResourceList) -> dict[str, int]:

@@ -104,3 +104,14 @@ def test_a_resource_list_is_read_in_base_units():
     }
     with pytest.raises(QuantityError):
         resource_list({"cpu": "lots"})
+
+
+@pytest.mark.parametrize("text", ["1e99", "99999999999999999999999", 10**40, "8Ei"])
+def test_more_than_any_node_has_is_as_much_as_can_be_added_up_over_a_node_in_64_bits(text: Any):
+    most = 2**52
+    assert requests(containers=[container({"cpu": text, "example.com/card": text})]) == {
+        "cpu": most,
+        "example.com/card": most,
+    }
+    assert resource_list({"memory": text}) == {"memory": most}
+    assert 1000 * most < 2**63
