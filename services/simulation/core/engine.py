@@ -75,6 +75,7 @@ class Simulation:
             r.QUEUES: self._queue,
             r.PRIORITYCLASSES: self._priority_class,
             r.HYPERNODES: self._hypernode,
+            r.PDBS: self._budget,
             r.JOBS: self._job,
             r.PODGROUPS: self._podgroup,
             r.PODS: self._pod,
@@ -85,6 +86,7 @@ class Simulation:
             r.QUEUES: self._queue_gone,
             r.PRIORITYCLASSES: self._priority_class_gone,
             r.HYPERNODES: self._hypernode_gone,
+            r.PDBS: self._budget_gone,
             r.JOBS: self._job_gone,
             r.PODGROUPS: self._podgroup_gone,
             r.PODS: self._pod_gone,
@@ -141,6 +143,7 @@ class Simulation:
                 del groups[key]
                 self._groups.look(key)
             else:
+                self._pods.budgets.look()
                 return
         raise RestlessError(f"the controllers do not come to rest {self._history.at} s after the beginning")
 
@@ -240,6 +243,21 @@ class Simulation:
     def _hypernode_gone(self, resource: Resource, key: Key) -> None:
         self._store.remove(resource, key)
         self._model.remove_hypernode(key[1])
+
+    def _budget(self, resource: Resource, raw: JSON) -> None:
+        self._keep(resource, raw)
+        self._tell_pods(key_of(raw)[0])
+
+    def _budget_gone(self, resource: Resource, key: Key) -> None:
+        self._store.remove(resource, key)
+        self._pods.budgets.forget(key)
+        self._tell_pods(key[0])
+
+    def _tell_pods(self, namespace: str) -> None:
+        """Tell anew which budgets protect the pods of a namespace."""
+        for (own, _), pod in self._store.all(r.PODS).items():
+            if own == namespace:
+                self._pods.retell(pod)
 
     def _config_map(self, resource: Resource, raw: JSON) -> None:
         self._keep(resource, raw)

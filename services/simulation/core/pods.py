@@ -11,6 +11,7 @@ from services.controller.core.members import group_of
 from services.controller.core.podview import PodView, owner_job, read_pod
 from services.controller.core.shapes import shape_of
 from services.scheduler.core.model import Model
+from services.simulation.core.budgets import Budgets
 from services.simulation.core.history import History, full_name
 from services.simulation.core.notes import Run, read_run
 from services.simulation.core.store import SCHEDULERS, Key, Store, key_of
@@ -20,7 +21,7 @@ from shared.api import resources as r
 from shared.api.base import JSON
 from shared.api.meta import format_time
 from shared.api.pods import PodSpec
-from shared.events.contracts import Shape
+from shared.events.contracts import PodState, Shape
 
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
@@ -33,6 +34,7 @@ class Pods:
         self._timeline = timeline
         self._history = history
         self._model = model
+        self.budgets = Budgets(store, model)
         self.jobs: dict[Key, None] = {}
         """Jobs to be looked at."""
         self.groups: dict[Key, None] = {}
@@ -133,7 +135,7 @@ class Pods:
     def retell(self, pod: JSON) -> None:
         """Tell the model of a pod anew: its PodGroup or its priority class is there now."""
         if (pod.get("status") or {}).get("phase") not in _ENDED:
-            self._model.apply_pod(pod_state(pod, self.shape(pod), SCHEDULERS, self._membership(pod)))
+            self._model.apply_pod(self._state(pod))
 
     def shape(self, pod: JSON) -> Shape:
         """Return a pod's shape."""
@@ -145,10 +147,13 @@ class Pods:
     def _changed(self, pod: JSON) -> None:
         """Tell the model, of an ended pod once and then that it is gone, as the observer does."""
         key = key_of(pod)
-        self._model.apply_pod(pod_state(pod, self.shape(pod), SCHEDULERS, self._membership(pod)))
+        self._model.apply_pod(self._state(pod))
         if pod["status"]["phase"] in _ENDED:
             self._model.remove_pod(*key)
         self._mark(pod)
+
+    def _state(self, pod: JSON) -> PodState:
+        return pod_state(pod, self.shape(pod), SCHEDULERS, self._membership(pod), self.budgets.of(pod))
 
     def _mark(self, pod: JSON) -> None:
         namespace = pod["metadata"]["namespace"]

@@ -199,8 +199,6 @@ class _Reader:
 
 def _remark(kind: Kind, spec: JSON) -> str:
     """Return what a reader should know about an object that does not do what may be expected."""
-    if kind.resource is r.PDBS:
-        return "is kept, and not heeded yet"
     scheduler = spec.get("schedulerName") or "default-scheduler"
     if kind.resource is not r.PODS or spec.get("nodeName") or scheduler in SCHEDULERS:
         return ""
