@@ -128,7 +128,7 @@ class Consuming:
         in_flight = self._offsets.in_flight()
         if in_flight >= self._max_in_flight:
             self._paused = True
-        elif self._paused and in_flight < self._max_in_flight // 2:
+        elif self._paused and in_flight <= (self._max_in_flight - 1) // 2:
             self._paused = False
             consumer.resume(consumer.assignment)
         if self._paused:

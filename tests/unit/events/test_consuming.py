@@ -273,17 +273,20 @@ async def test_a_full_worker_takes_no_more_until_there_is_room():
             await until(lambda: done == 100)
 
 
-async def test_a_full_worker_goes_on_however_slowly_it_gets_room():
+@pytest.mark.parametrize("limit", [1, 2, 3, 10])
+async def test_a_full_worker_goes_on_however_slowly_it_gets_room(limit):
     async with a_log() as log:
         done = 0
 
         async def handle(message: Message) -> None:
             nonlocal done
-            await asyncio.sleep(1 + int(seen(message)[0].removeprefix("job-")) * 0.2)  # one after the other
+            await asyncio.sleep(
+                0.1 + int(seen(message)[0].removeprefix("job-")) * 0.02
+            )  # one after the other
             done += 1
 
         await log.producer.send_many([command(f"job-{number}") for number in range(50)])
-        async with running(consuming(log, handle, max_in_flight=10)):
+        async with running(consuming(log, handle, max_in_flight=limit)):
             await until(lambda: done == 50)
 
 
