@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
 _FILES = "YAML or JSON files with manifests, each of one or several documents; - reads standard input."
+_MOST_GPUS = 1_000_000
 _OUTPUT = "What is printed: tables, or all as JSON."
 _UNTIL = "End of virtual time, e.g. 1h. Default: when nothing is left to happen."
 _POLICY = "Volcano's scheduler configuration; it wins over a ConfigMap in the manifests."
@@ -28,8 +29,8 @@ def simulate(
     policy: Annotated[str | None, typer.Option(help=_POLICY)] = None,
     events: Annotated[bool, typer.Option("--events", help="Print all that happened, too.")] = False,
     trace: Annotated[str | None, typer.Option(help=_TRACE)] = None,
-    gpus: Annotated[int, typer.Option(min=1, help="GPUs of the cluster that a trace runs on.")] = 512,
-    gpus_per_node: Annotated[int, typer.Option(min=1, help="GPUs of each of its nodes.")] = 8,
+    gpus: Annotated[int, typer.Option(min=1, max=_MOST_GPUS, help="GPUs of the cluster of a trace.")] = 512,
+    gpus_per_node: Annotated[int, typer.Option(min=1, max=_MOST_GPUS, help="GPUs of each of its nodes.")] = 8,
     report: Annotated[
         Path | None, typer.Option(help="Write a trace's figures and charts into this directory.")
     ] = None,
@@ -139,6 +140,9 @@ def _until(text: str) -> timedelta:
     from shared.errors import ConfigurationError
 
     try:
-        return parse_duration(text)
+        end = parse_duration(text)
     except ValueError as error:
         raise ConfigurationError(f"--until {error}") from error
+    if end.days < 0:
+        raise ConfigurationError(f"--until {text} is before the beginning")
+    return end

@@ -66,8 +66,8 @@ def salvage(model: type[M], obj: JSON) -> Salvage[M]:
         expected, neutral = _EXPECTED.get(problem["type"], ("of another type", None))
         # A value with several allowed types has a problem for each of them.
         if path not in found:
-            is_text_or_number = not _leads_to_field(location, path)
-            wanted = "a string or a number" if is_text_or_number else expected
+            names_alternative = field_path(model, location[:-1]) == path
+            wanted = "a string or a number" if names_alternative else expected
             message = f"must be {wanted}, not {_kind(problem['input'])}"
             found[path] = Violation("wrong-type", path, message)
             _replace(raw, location, neutral)
@@ -98,10 +98,6 @@ def _require_job(obj: JSON) -> None:
     raise ContractError(
         "not-a-job", f"expected {KIND} of {API_VERSION}, not {str(kind)[:80]} of {str(version)[:80]}"
     )
-
-
-def _leads_to_field(location: Sequence[str | int], path: str) -> bool:
-    return path.count(".") + path.count("[") + 1 == len(location)
 
 
 def _replace(raw: JSON, location: Sequence[str | int], neutral: Any) -> None:

@@ -28,10 +28,12 @@ _LOOK_SECONDS: Final = 0.5
 def read_file(path: Path) -> str:
     """Return a file's text. Raises ConfigurationError, one line."""
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        words = error.strerror if isinstance(error, OSError) else error
-        raise ConfigurationError(f"policy file {path}: {words}") from error
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ConfigurationError(f"policy file {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        where = f"byte {error.start} is wrong"
+        raise ConfigurationError(f"policy file {path}: is no text in UTF-8: {where}") from error
 
 
 def first_of_file(path: Path, base: Policy, own: Mapping[str, Maker] | None = None) -> str:

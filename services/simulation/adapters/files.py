@@ -21,16 +21,21 @@ from shared.errors import ConfigurationError
 from shared.plugin_entries import installed
 
 STDIN: Final = "-"
+_BYTE_ORDER_MARK: Final = "\ufeff"
 
 
 def read_text(path: str) -> str:
-    """Return a file's text; ``-`` is standard input. Raises ConfigurationError."""
+    """Return a file's text; ``-`` is standard input. Raises ConfigurationError.
+
+    Spreadsheets write a mark of byte order before a table: it is no part of the first column's name.
+    """
     try:
-        if path == STDIN:
-            return sys.stdin.read()
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+        text = sys.stdin.read() if path == STDIN else Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"{path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path}: is no text in UTF-8: byte {error.start} is wrong") from error
+    return text.removeprefix(_BYTE_ORDER_MARK)
 
 
 def scenario_of(paths: Iterable[str]) -> Scenario:

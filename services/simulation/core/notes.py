@@ -62,8 +62,10 @@ def annotation_rules(
         at = f"{path}[{name}]"
         if name in _ALL and name not in allowed:
             yield Violation("misplaced", at, f"means nothing here; it is for {_where(name)}")
+        elif name in allowed and not isinstance(value, str):
+            right = False  # what is no text is told by the object's own schema
         elif name in allowed:
-            problem = _problem(name, str(value))
+            problem = _problem(name, value)
             if problem:
                 right = False
                 yield Violation("invalid", at, problem)

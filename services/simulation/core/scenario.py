@@ -22,7 +22,9 @@ from shared.api.base import JSON
 from shared.api.first_queues import first_queues
 from shared.api.names import DEFAULT_SCHEDULER
 from shared.api.scheduling import Queue
+from shared.api.topology import HyperNode
 from shared.errors import ContractError, PumiceError
+from shared.hypernodes.tree import Topology
 
 _NAMESPACE: Final = "default"
 Ref = tuple[str, str, str]
@@ -116,6 +118,7 @@ class _Reader:
         self.notes: list[str] = []
         self._found: list[_Found] = []
         self._queues = QueueIndex()
+        self._tree = Topology()
         self._there: dict[Ref, JSON] = {}
 
     def sort(self, document: Document) -> None:
@@ -124,11 +127,15 @@ class _Reader:
         if not isinstance(content, dict):
             self.problems.append(f"{document.where}: is no object")
             return
-        group = str(content.get("apiVersion", "")).rpartition("/")[0]
-        name = str(content.get("kind"))
-        kind = KINDS.get((group, name))
+        named = [content.get(field) for field in ("apiVersion", "kind")]
+        version, name = (value if isinstance(value, str) else "" for value in named)
+        if not version or not name:
+            field = "kind" if version else "apiVersion"
+            self.problems.append(f"{document.where}: {field}: required, a text")
+            return
+        kind = KINDS.get((version.rpartition("/")[0], name))
         if kind is None:
-            text = f"{name[:80]} of {str(content.get('apiVersion'))[:80]}"
+            text = f"{name[:80]} of {version[:80]}"
             self.notes.append(f"{document.where}: {text} is no kind that is simulated; skipped")
             return
         metadata = content.get("metadata")
@@ -189,12 +196,19 @@ class _Reader:
             self.notes.append(f"{found.document.where} ({ref[0]} {name}): {text}")
         if found.kind.resource is r.QUEUES:
             self._queues.put(queue_info(Queue.model_validate(done)))
+        if found.kind.resource is r.HYPERNODES:
+            self._tree.set_hypernode(ref[2], HyperNode.model_validate(done))
+            if self._tree.circular(ref[2]):
+                circle = "is a member of itself, at some depth: no gang is placed in it"
+                self.notes.append(f"{found.document.where} (HyperNode {name}): {circle}")
         return Entry(found.kind, done, found.at, found.gone)
 
     def _leave(self, ref: Ref) -> None:
         self._there.pop(ref, None)
         if ref[0] == r.QUEUES.kind:
             self._queues.remove(ref[2])
+        if ref[0] == r.HYPERNODES.kind:
+            self._tree.set_hypernode(ref[2], None)
 
 
 def _remark(kind: Kind, spec: JSON) -> str:

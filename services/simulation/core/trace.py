@@ -50,13 +50,16 @@ class Trace:
 
 
 def read_trace(lines: Iterable[str], source: str) -> Trace:
-    """Read a CSV with a header. Raises ValueError when a column is missing; bad rows are left out."""
+    """Read a CSV with a header. Raises ValueError for a missing or second column; bad rows are left out."""
     reader = csv.reader(lines)
     header = [name.strip() for name in next(reader, [])]
     missing = [name for name in REQUIRED if name not in header]
     if missing:
         known = ", ".join((*REQUIRED, *OPTIONAL))
         raise ValueError(f"{source}: line 1: no column {', '.join(missing)}; columns are {known}")
+    twice = [name for name in (*REQUIRED, *OPTIONAL) if header.count(name) > 1]
+    if twice:
+        raise ValueError(f"{source}: line 1: two columns {', '.join(twice)}")
     jobs: list[TraceJob] = []
     problems: list[str] = []
     while True:

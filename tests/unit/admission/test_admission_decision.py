@@ -96,6 +96,20 @@ def test_a_wrong_type_is_a_violation_at_its_path(changes, expected):
     ]
 
 
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("metadata/annotations", {"example.com/a.b": 5}, "must be a string, not the number 5"),
+        (f"{TASK}/template/spec/nodeSelector", {"a.b/c": True}, "must be a string, not true or false"),
+        (f"{TASK}/template/spec/containers/0/resources/requests", {"example.com/card": ["1"]},
+         "must be a string or a number, not a list"),
+    ],
+)  # fmt: skip
+def test_what_is_wanted_is_said_also_of_a_key_with_dots(path, value, message):
+    (found,) = salvage_job(spoiled((path, value))).violations
+    assert found.message == message
+
+
 def test_five_mistakes_are_five_violations_wrong_types_among_them():
     obj = spoiled(
         ("metadata/name", "My_Job"),

@@ -46,6 +46,14 @@ def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     assert err == f"pumice policy check: policy file {tmp_path / 'none'}: No such file or directory\n"
 
 
+def test_a_file_that_is_no_text_is_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "conf"
+    file.write_bytes(b"\xff")
+    code, out, err = run(file)
+    assert (code, out) == (2, "")
+    assert err == f"pumice policy check: policy file {file}: is no text in UTF-8: byte 0 is wrong\n"
+
+
 @pytest.mark.parametrize("text", [BUILT_IN, HELM, "actions: [", ""])
 def test_all_of_it_is_json_too(tmp_path: Path, text: str) -> None:
     file = tmp_path / "conf"

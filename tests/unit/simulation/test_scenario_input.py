@@ -55,6 +55,9 @@ def _changed(obj: dict[str, Any], change: Callable[[dict[str, Any]], Any]) -> di
         ({"apiVersion": "v1", "kind": "Node", "metadata": {}}, "document 1 (Node): metadata.name: required"),
         ({"apiVersion": "v1", "kind": "Node", "metadata": "a"}, "document 1 (Node): metadata.name: required"),
         (["a list"], "document 1: is no object"),
+        ({"apiVersion": "v1", "metadata": {"name": "a"}}, "document 1: kind: required, a text"),
+        ({"kind": "Node", "metadata": {"name": "a"}}, "document 1: apiVersion: required, a text"),
+        ({"apiVersion": "v1", "kind": ["Node"]}, "document 1: kind: required, a text"),
     ],
 )
 def test_each_mistake_is_a_line_with_its_place(broken: Any, line: str) -> None:
@@ -86,6 +89,34 @@ def test_unknown_kinds_are_named_and_skipped() -> None:
         "test.yaml: document 1: Deployment of apps/v1 is no kind that is simulated; skipped",
         "test.yaml: document 2: Job of batch/v1 is no kind that is simulated; skipped",
     )
+
+
+def test_an_annotation_that_is_no_text_is_told_once() -> None:
+    number: Any = 5
+    (problem,) = _problems(node("a", at=number))
+    assert "metadata.annotations[pumice.dev/at]: must be a string, not the number 5" in problem
+
+
+def _hypernode(name: str, member: str, **notes: str) -> dict[str, Any]:
+    members = [{"type": "HyperNode", "selector": {"exactMatch": {"name": member}}}]
+    return {
+        "apiVersion": "topology.volcano.sh/v1alpha1",
+        "kind": "HyperNode",
+        "metadata": node(name, **notes)["metadata"],
+        "spec": {"tier": 1, "members": members},
+    }
+
+
+def test_a_circle_of_hypernodes_is_told_and_everything_else_goes_on() -> None:
+    read = scenario(_hypernode("a", "b"), _hypernode("b", "c"), _hypernode("c", "a"), node("n"))
+    assert read.notes == (
+        "test.yaml: document 3 (HyperNode c): is a member of itself, at some depth: no gang is placed in it",
+    )
+    assert len(read.entries) == 6
+
+
+def test_hypernodes_that_are_not_there_together_are_no_circle() -> None:
+    assert scenario(_hypernode("a", "b", delete_at="5s"), _hypernode("b", "a", at="5s")).notes == ()
 
 
 def test_a_pod_that_waits_for_another_scheduler_is_named() -> None:

@@ -59,6 +59,7 @@ def test_events_are_told_when_asked_for(manifests: str) -> None:
         ((), "name a file"),
         (("missing.yaml",), "missing.yaml: No such file"),
         (("-", "--until", "x"), "--until 'x' is not a duration"),
+        (("-", "--until", "-5s"), "--until -5s is before the beginning"),
         (("-", "--policy", "missing.conf"), "missing.conf: No such file"),
         (("-", "--trace", "x.csv"), "--trace excludes manifests"),
         (("-", "--report", "x"), "--report is for a trace"),
@@ -70,6 +71,26 @@ def test_wrong_use_is_a_line_and_2(words: tuple[str, ...], says: str) -> None:
     assert result.exit_code == 2
     assert says in result.stderr
     assert all(line.startswith("pumice simulate: ") for line in result.stderr.splitlines())
+
+
+def test_a_file_that_is_no_text_is_a_line_and_2(tmp_path: Path) -> None:
+    path = tmp_path / "world.yaml"
+    path.write_bytes(b"a\xff")
+    for words in ((str(path),), ("-", "--policy", str(path)), ("--trace", str(path))):
+        result = _simulate(*words, stdin="")
+        assert result.exit_code == 2
+        assert result.stderr == f"pumice simulate: {path}: is no text in UTF-8: byte 1 is wrong\n"
+
+
+def test_a_cluster_of_a_trace_has_at_most_a_million_gpus() -> None:
+    assert _simulate("--trace", "-", "--gpus", "1000001", stdin="").exit_code == 2
+
+
+def test_a_table_as_spreadsheets_write_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text("\ufeffarrival_s,duration_s,gpus\r\n0,10,8\r\n", encoding="utf-8")
+    result = _simulate("--trace", str(path), "--gpus", "8", "-o", "json")
+    assert json.loads(result.stdout)["jobs"] == 1
 
 
 def test_a_policy_that_is_wrong_is_told_with_its_place(manifests: str, tmp_path: Path) -> None:

@@ -64,6 +64,11 @@ def test_a_trace_without_a_column_that_is_needed_is_none() -> None:
         read_trace([], "empty.csv")
 
 
+def test_a_trace_with_a_column_twice_is_none() -> None:
+    with pytest.raises(ValueError, match="line 1: two columns gpus"):
+        _trace("1,q,1,1,2", header=f"{HEADER},gpus")
+
+
 def test_a_job_of_many_gpus_is_pods_of_whole_nodes_and_the_rest() -> None:
     assert TraceJob(1, "a", 0, 1, 20).pods(8) == [8, 8, 4]
     assert TraceJob(1, "a", 0, 1, 8).pods(8) == [8]
