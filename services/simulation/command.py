@@ -47,6 +47,7 @@ def simulate(
 
 def _guarded(work: Callable[[], None]) -> None:
     """Run; what is wrong with the input is a line each, and exit code 2."""
+    from services.scheduler.core.own import PluginError
     from services.simulation.core.scenario import ScenarioError
     from shared.errors import ConfigurationError
 
@@ -55,7 +56,7 @@ def _guarded(work: Callable[[], None]) -> None:
     except ScenarioError as error:
         _note(error.problems)
         raise typer.Exit(2) from error
-    except ConfigurationError as error:
+    except (ConfigurationError, PluginError) as error:
         _note(str(error).splitlines())
         raise typer.Exit(2) from error
 
@@ -69,7 +70,7 @@ def _scenario(
     *,
     events: bool,
 ) -> None:
-    from services.simulation.adapters.files import policy_of, scenario_of
+    from services.simulation.adapters.files import policy_of, scenario_of, skipped_answers
     from services.simulation.core.engine import Simulation
     from shared.errors import ConfigurationError
 
@@ -82,6 +83,7 @@ def _scenario(
     scenario = scenario_of(files)
     _note((*notes, *scenario.notes))
     outcome = Simulation(chosen, fixed=policy is not None).run(scenario, end)
+    _note(skipped_answers(chosen))
     if output == "json":
         _print_json(outcome.as_json())
         return
@@ -102,7 +104,7 @@ def _trace(
     node: int,
     report: Path | None,
 ) -> None:
-    from services.simulation.adapters.files import policy_of, trace_of, write_report
+    from services.simulation.adapters.files import policy_of, skipped_answers, trace_of, write_report
     from services.simulation.core.tracerun import Cluster, TraceRun
     from shared.errors import ConfigurationError
 
@@ -112,6 +114,7 @@ def _trace(
     trace = trace_of(path)
     _note((*notes, *trace.problems))
     outcome = TraceRun(trace, Cluster(gpus, node), chosen).run()
+    _note(skipped_answers(chosen))
     if report is not None:
         write_report(report, f"{Path(path).name} on {gpus} GPUs", outcome, trace.problems)
     if output == "json":

@@ -93,3 +93,12 @@ def policy_of(path: str | None) -> tuple[Policy, tuple[str, ...]]:
     if configured.problems:
         raise ScenarioError([f"{path}: {problem}" for problem in configured.problems])
     return configured.policy, tuple(f"{path}: {note}" for note in configured.notes)
+
+
+def skipped_answers(policy: Policy) -> tuple[str, ...]:
+    """Return a line about each plugin of whose answers some were wrong: the most frequent mistake."""
+    return tuple(
+        f"{own.failures.most_common(1)[0][0]} (skipped; wrong answers: {own.failures.total()})"
+        for own in policy.own
+        if own.failures
+    )

@@ -197,3 +197,12 @@ def test_a_plugin_that_cannot_be_made_is_a_problem_of_the_file(make: Callable[..
     found = configure(FILE.format(on_error="skip", arguments="{}"), Policy(), {"ours": make})
     [problem] = found.problems
     assert str(problem) == f"tiers[0].plugins[1]{'.' if line.startswith('arg') else ': '}{line}"
+
+
+def test_an_installed_plugin_does_not_take_the_place_of_one_of_volcanos() -> None:
+    def make(arguments: object) -> Any:
+        pytest.fail(f"asked with {arguments}")
+
+    assert configure("actions: allocate\ntiers: [{plugins: [{name: gang}]}]", Policy(), {"gang": make}) == (
+        configure("actions: allocate\ntiers: [{plugins: [{name: gang}]}]", Policy())
+    )

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from click.testing import Result
 from typer.testing import CliRunner
 
 from pumice.cli.app import app
+from services.simulation.adapters import files
+from shared.plugins import Floats, NodesView, Plugin, PodShape
 from tests.unit.simulation.worlds import job, node
 
 
@@ -91,6 +94,41 @@ def test_a_table_as_spreadsheets_write_it_is_read(tmp_path: Path) -> None:
     path.write_text("\ufeffarrival_s,duration_s,gpus\r\n0,10,8\r\n", encoding="utf-8")
     result = _simulate("--trace", str(path), "--gpus", "8", "-o", "json")
     assert json.loads(result.stdout)["jobs"] == 1
+
+
+class _Wrong(Plugin):
+    def scores(self, shape: PodShape, nodes: NodesView) -> Floats:
+        return np.ones(len(nodes) + 1)
+
+
+def _asking_wrong_plugin(monkeypatch: pytest.MonkeyPatch, where: Path, on_error: str) -> str:
+    monkeypatch.setattr(files, "installed", lambda: {"wrong": lambda _: _Wrong()})
+    path = where / "policy.conf"
+    path.write_text(
+        f"actions: allocate\ntiers: [{{plugins: [{{name: gang}}, {{name: wrong, onError: {on_error}}}]}}]"
+    )
+    return str(path)
+
+
+def test_a_wrong_answer_of_a_plugin_is_told_and_skipped(
+    manifests: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = _asking_wrong_plugin(monkeypatch, tmp_path, "skip")
+    result = _simulate(manifests, "--policy", chosen)
+    assert result.exit_code == 0
+    assert "plugin wrong: scores: answered with shape (2,), asked about 1 (skipped" in result.stderr
+    assert "Completed" in result.stdout
+
+
+def test_a_wrong_answer_that_is_not_to_be_skipped_is_a_line_and_2(
+    manifests: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = _asking_wrong_plugin(monkeypatch, tmp_path, "fatal")
+    result = _simulate(manifests, "--policy", chosen)
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "pumice simulate: plugin wrong: scores: answered with shape (2,), asked about 1\n"
+    )
 
 
 def test_a_policy_that_is_wrong_is_told_with_its_place(manifests: str, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from services.scheduler.core.configuration.areas import to_policy
 from services.scheduler.core.configuration.document import parse
 from services.scheduler.core.configuration.found import Code, Problem
 from services.scheduler.core.configuration.making import make_own
-from services.scheduler.core.configuration.reader import read
+from services.scheduler.core.configuration.reader import PLUGINS, read
 from services.scheduler.core.policy import Policy
 from shared.plugins import Maker
 
@@ -37,9 +37,10 @@ class Configured:
 def configure(text: str, base: Policy, own: Mapping[str, Maker] | None = None) -> Configured:
     """Read a configuration file.
 
-    ``base`` says what a file cannot; ``own`` makes plugins beside Volcano's, by their names.
+    ``base`` says what a file cannot; ``own`` makes plugins beside Volcano's, by their names. One that has the
+    name of one of Volcano's is not asked: what such a name means is not for who installs a package to change.
     """
-    own = own or {}
+    own = {name: make for name, make in (own or {}).items() if name not in PLUGINS}
     try:
         document = parse(text)
     except ValueError as error:
