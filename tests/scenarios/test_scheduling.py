@@ -135,6 +135,35 @@ GANGS = [
         expect={"train": placed(n1=2, n2=1)},
     ),
     Scenario(
+        "the minimum is made of whichever members fit, where no task has one",
+        nodes=[node("n1", cpu=1)],
+        jobs=[
+            job("train", task("a", 1, 0, gpu=1), task("b", 2, 0, cpu=1), gang=1),
+            job("later", task("c", 1, cpu=1), at=1),
+        ],
+        expect={"train": placed(1), "later": PENDING},
+    ),
+    Scenario(
+        "members that could take the minimum's place wake their gang",
+        nodes=[node("n1", cpu=0.5)],
+        jobs=[job("train", task("a", 1, 0, gpu=1), task("b", 2, 0, cpu=1), gang=2)],
+        then=[adds(node("n2", cpu=1)), adds(node("n3", cpu=1.5))],
+        expect={"train": placed(n2=1, n3=1)},
+    ),
+    Scenario(
+        "whichever members fit, the task minimums are among them, or nothing",
+        nodes=[node("n1", cpu=9)],
+        jobs=[job("train", task("a", 2, 1, gpu=1), task("b", 3, 1, cpu=1), gang=3)],
+        expect={"train": waits("pod-too-large")},
+    ),
+    Scenario(
+        "whichever members fit, they have to have quota",
+        queues=[queue("default", cpu=1)],
+        nodes=[node("n1", cpu=9)],
+        jobs=[job("train", task("a", 1, 0, gpu=1, cpu=1), task("b", 2, 0, cpu=2), gang=1)],
+        expect={"train": waits("queue-capability", "needs 2 cpu")},
+    ),
+    Scenario(
         "each task has its minimum",
         nodes=[node("n1", gpu=3)],
         jobs=[job("train", task("a", 3, 1, gpu=1), task("b", 3, 2, gpu=1), gang=3)],

@@ -22,7 +22,6 @@ BOTH: Final = (
     "it names capacity and proportion, which exclude each other: by capacity nobody deserves anything"
 )
 EVERY_LEVEL: Final = "better: a queue above the victim's holds less than it deserves and may not lose more"
-ANY_MEMBERS: Final = "the minimum is taken from the tasks in their order; Volcano takes whichever fit"
 
 LATER: Final[dict[str, tuple[str, ...]]] = {
     FITS_BESIDE: ("actions-preempt-7a84fb11",),
@@ -32,7 +31,6 @@ LATER: Final[dict[str, tuple[str, ...]]] = {
     DEVICES: ("plugins-capacity-27da655a", "plugins-capacity-84b25900"),
     ENTERS_PLACED: ("plugins-capacity-273c73ad", "plugins-capacity-7df71228"),
     REJECTER: ("plugins-capacity-0c2ad70c", "plugins-proportion-d790d43c"),
-    ANY_MEMBERS: ("actions-allocate-a5c383f0",),
 }
 """Cases that fail today, by reason. One that begins to pass fails the tests: take it out of here."""
 

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from services.scheduler.core import near
+from services.scheduler.core.choice import Choice, choose
 from services.scheduler.core.decisions import Decision, Flight, Outcome
 from services.scheduler.core.displace import begin, make_room
 from services.scheduler.core.gangs import NOTHING, Gang, Member, OrderKey, Pick, by_shape
@@ -131,11 +132,13 @@ class _Cycle:
         stop = self._obstacle(lane, key)
         placed: Placed = []
         if stop is None:
-            placed, stop = self._place(lane)
+            placed, stop = self._place(lane) if lane.choice is None else self._place_any(lane, lane.choice)
         if stop is not None:
             self.model.waiting.stop(lane, stop)
             self._hold(lane, stop)
             return
+        if lane.choice is not None:
+            choose(gang, {shape: sum(taken.counts) for shape, taken in placed[0]})
         parts = [gang.needs.must] if lane.layout is None else list(by_group(gang.needs.must).values())
         for picks, taken in zip(parts, placed, strict=True):
             self._book(gang, picks, taken)
@@ -145,12 +148,14 @@ class _Cycle:
         entering = lane.starts and not lane.signature[2]
         if not (lane.queue.takes_new if entering else lane.queue.known):
             return NotOpen()
-        shapes = (shape for shape, _ in lane.shapes)
-        holder = self.model.waiting.holder_of(lane.queue, shapes, key, self.model.policy, self.now)
+        holder = self.model.waiting.holder_of(lane.queue, lane.offered, key, self.model.policy, self.now)
         if holder is not None:
             return Behind(holder)
-        over = self.model.queues.over(lane.queue, lane.total)
-        return None if over is None else NoQuota(over[0], over[1], lane.total[over[1]])
+        return None if lane.choice is not None else self._over(lane)
+
+    def _over(self, lane: Lane) -> NoQuota | None:
+        over = self.model.queues.over(lane.queue, lane.taking)
+        return None if over is None else NoQuota(*over, lane.taking[over[1]])
 
     def _place(self, lane: Lane) -> tuple[Placed, Stop | None]:
         """Place every part of a gang or none."""
@@ -165,6 +170,36 @@ class _Cycle:
             if stop is None and entry is None:
                 trial.commit()
             return ([], stop or entry) if stop or entry else (placed, None)
+
+    def _place_any(self, lane: Lane, choice: Choice) -> tuple[Placed, Stop | None]:
+        """Place as many of what is offered as are needed, or none."""
+        counts = self._find_any(choice)
+        if counts is None:
+            lane.taking = lane.total
+            return [], NoRoom(*lane.shapes[0], fits=0, together=True)
+        lane.taking = amounts_of(counts)
+        stop = self._over(lane) or self.model.promises.obstacle(lane)
+        if stop is not None:
+            return [], stop
+        with self._plan.attempt() as trial:
+            for shape, count in counts.items():
+                trial.place(shape, count)
+            return [trial.commit()], None
+
+    def _find_any(self, choice: Choice) -> dict[Shape, int] | None:
+        """Return how many of each shape would be placed, None when too few fit."""
+        left = choice.need - sum(offer.least for offer in choice.offers)
+        counts: dict[Shape, int] = {}
+        with self._plan.attempt() as trial:
+            for offer in choice.offers:
+                fits = self.model.index(offer.shape).total
+                count = min(offer.most, offer.least + left, max(offer.least, fits))
+                if count and trial.place(offer.shape, count):
+                    counts[offer.shape] = count
+                    left -= count - offer.least
+                elif offer.least:
+                    return None
+        return None if left else counts
 
     def _place_shapes(self, trial: Trial, lane: Lane) -> tuple[Placed, Stop | None]:
         """Place where it fits: the shape with the least room to spare first, or as the layout says."""

@@ -67,7 +67,7 @@ class Promises:
             stops = (self.kept(lane.queue, dict(shape.amounts)) for shape, _ in lane.shapes)
             return next((stop for stop in stops if stop), None)
         entry = self._entry(lane) if lane.starts and (lane.floor or self._of) else None
-        return entry or self.kept(lane.queue, lane.total)
+        return entry or self.kept(lane.queue, lane.taking)
 
     def kept(
         self, queue: Queue, total: Mapping[int, int], freed: Mapping[int, int] | None = None
@@ -93,7 +93,7 @@ class Promises:
 
     def _entry(self, lane: Lane) -> NoEntry | None:
         """Return what a beginning gang would pass: a level's capability, or what the nodes have free."""
-        asked = dict(lane.total)
+        asked = dict(lane.taking)
         for column, amount in lane.floor:
             asked[column] = max(amount, asked.get(column, 0))
         for level in lane.queue.chain:

@@ -231,7 +231,7 @@ class Gang:
         must: list[list[int]] = []
         short = 0
         for task, free in zip(self.tasks, candidates, strict=True):
-            lacks = max(0, task.minimum - task.counting) if self.strict_tasks else 0
+            lacks = self.lacks_of(task)
             must.append(free[:lacks])
             short += max(0, lacks - len(free))
         lacks = max(0, self.first_minimum - self.counting - sum(map(len, must)))
@@ -242,6 +242,10 @@ class Gang:
         more = [free[len(taken) :] for taken, free in zip(must, candidates, strict=True)]
         gated = sum(task.states.count(Member.GATED) for task in self.tasks)
         return Needs(self._picks(must), self._picks(more), max(short, lacks), gated)
+
+    def lacks_of(self, task: Task) -> int:
+        """Return how many more of a task must run, where that binds."""
+        return max(0, task.minimum - task.counting) if self.strict_tasks else 0
 
     @property
     def first_minimum(self) -> int:

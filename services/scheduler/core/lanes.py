@@ -11,14 +11,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
+from services.scheduler.core.choice import Choice
 from services.scheduler.core.gangs import Gang, Near, OrderKey
 from services.scheduler.core.layout import Layout
 from services.scheduler.core.queues import Queue
 from services.scheduler.core.resources import Amounts
 from services.scheduler.core.shapes import Shape
 
-Signature = tuple[str, int, bool, tuple[tuple[int, int], ...], Amounts, Layout | None]
-"""Queue, kind (0 repair, 1 start, 2 surplus), was queued already, (shape, count) in order, floor, layout."""
+Signature = tuple[str, int, bool, tuple[tuple[int, int], ...], Amounts, Layout | None, Choice | None]
+"""Queue, kind (0 repair, 1 start, 2 surplus), was queued already, (shape, count) in order, floor, layout,
+what the minimum may be made of."""
 
 REPAIR, START, SURPLUS = 0, 1, 2
 
@@ -102,6 +104,8 @@ class Lane:
     """Pods that one gang needs, by number of shape; 0 in a lane of surplus."""
     total: dict[int, int] = field(init=False)
     """What one gang needs, by column."""
+    taking: dict[int, int] = field(init=False)
+    """What the last trial would have taken, where the minimum may be made of others; else ``total``."""
     stops: tuple[Stop, ...] = ()
     holding: Scarce | None = None
     exposed: tuple[Scarce, ...] = ()
@@ -116,6 +120,7 @@ class Lane:
         for shape, count in self.shapes:
             for column, amount in shape.amounts:
                 self.total[column] = self.total.get(column, 0) + amount * count
+        self.taking = self.total
 
     @property
     def stop(self) -> Stop | None:
@@ -131,6 +136,18 @@ class Lane:
     def layout(self) -> Layout | None:
         """Where the pods of a gang must be to each other, if that matters."""
         return self.signature[5]
+
+    @property
+    def choice(self) -> Choice | None:
+        """What the minimum may be made of, where it can be others than ``shapes``."""
+        return self.signature[6]
+
+    @property
+    def offered(self) -> list[Shape]:
+        """All shapes of which it may place pods."""
+        if self.choice is not None:
+            return [offer.shape for offer in self.choice.offers]
+        return [shape for shape, _ in self.shapes]
 
     @property
     def starts(self) -> bool:

@@ -207,6 +207,8 @@ def _outside(gang: Gang) -> Reason:
 
 def _no_room(model: Model, lane: Lane, *, together: bool) -> Reasons:
     parts = _parts(model, lane)
+    if lane.choice is not None and parts:
+        return tuple(parts)
     if together and isinstance(lane.stop, NoRoom) and lane.stop.shape.between is not None:
         return (_among_pods(model, lane.stop), *parts)
     if together:

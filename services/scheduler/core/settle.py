@@ -7,6 +7,7 @@ from datetime import datetime
 import numpy as np
 
 from services.scheduler.core import near
+from services.scheduler.core.choice import choice_of
 from services.scheduler.core.decisions import Decision
 from services.scheduler.core.gangs import Gang
 from services.scheduler.core.groups import assess
@@ -118,7 +119,8 @@ def _assess(model: Model, gang: Gang, now: datetime) -> None:
     if gang.not_before is not None and gang.not_before > now:
         model.retries.add(gang.not_before.timestamp(), gang)
         return
-    waiting.enter(gang, layout_of(gang, needs.must or needs.more, model.places_of(gang)))
+    layout = layout_of(gang, needs.must or needs.more, model.places_of(gang))
+    waiting.enter(gang, layout, choice_of(gang))
 
 
 def _wake(model: Model, now: datetime) -> None:
@@ -193,5 +195,6 @@ def _wake_used(model: Model, moved: set[int]) -> None:
             stop = lane.stop
             several = isinstance(stop, NoDomain) or (isinstance(stop, NoRoom) and stop.together)
             several = several or (isinstance(stop, NoEntry) and len(lane.shapes) > 1)
+            several = several or lane.choice is not None
             if several or model.index(shape).total < lane.counts[number]:
                 waiting.wake(lane)

@@ -8,6 +8,7 @@ nothing else, which keeps a cycle's cost with what changed:
 - room, but not for all shapes together: any use of a node that one of them may run on, less as well as
   more, since what is placed first then lands elsewhere;
 - no quota, queue not open: quota or state;
+- too little room, or quota, for any choice of members: any use of a node that one of them may run on;
 - room, but not for all that it will need: more of that, or less room or quota, which it would stop at first;
 - behind a gang: that gang's stop, its place, the end of its time.
 
@@ -20,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from services.scheduler.core.choice import Choice
 from services.scheduler.core.gangs import Gang, OrderKey, by_shape
 from services.scheduler.core.lanes import (
     REPAIR,
@@ -71,7 +73,7 @@ class Waiting:
 
     # ------------------------------------------------------------------ gangs
 
-    def enter(self, gang: Gang, layout: Layout | None = None) -> None:
+    def enter(self, gang: Gang, layout: Layout | None = None, choice: Choice | None = None) -> None:
         """Put a gang that needs something in its lane."""
         queue = self._queues.get(gang.contract.queue)
         groups = by_shape(gang.needs.must or gang.needs.more)
@@ -88,6 +90,7 @@ class Waiting:
             tuple((shape.number, count) for shape, count in shapes),
             gang.floor if kind == START else (),
             layout,
+            choice,
         )
         lane = self.lanes.get(signature)
         if lane is None:
@@ -138,7 +141,7 @@ class Waiting:
             head = other.head()
             if head is not None and _precedes(lane, other.queue, head[0]):
                 self.wake(other)
-        lane.exposed = tuple(_scarce(lane.queue, (shape for shape, _ in lane.shapes)))
+        lane.exposed = tuple(_scarce(lane.queue, lane.offered))
         for needed in lane.exposed:
             self.exposed.setdefault(needed, {})[lane] = None
 
@@ -172,7 +175,7 @@ class Waiting:
     def wake_where_quota_ran_out(self, names: set[str]) -> None:
         """Try lanes again that hold something, or then would, if a queue with more than before stops them."""
         for lane in list(self.by_entry):
-            if self._queues.over(lane.queue, lane.total):
+            if self._queues.over(lane.queue, lane.taking):
                 self.wake(lane)
         for name in sorted(names):
             level = self._queues.get(name)
@@ -180,7 +183,7 @@ class Waiting:
                 for lane in list(self.exposed.get(("quota", column, name), ())):
                     stop = lane.stop
                     told = (stop.level, stop.column) if isinstance(stop, NoQuota) else None
-                    if self._queues.over(lane.queue, lane.total) != told:
+                    if self._queues.over(lane.queue, lane.taking) != told:
                         self.wake(lane)
 
     def wake_lanes_of(self, names: set[str]) -> None:
@@ -213,7 +216,7 @@ class Waiting:
         """Return where the lanes are noted that are woken by what ``stop`` depends on."""
         match stop:
             case NoRoom(together=True) | NoDomain():
-                return [self.by_use.setdefault(number, {}) for number in lane.counts]
+                return self._users(lane)
             case NoRoom(shape=shape):
                 before = [] if lane.surplus else list(lane.counts)[: list(lane.counts).index(shape.number)]
                 return [
@@ -221,13 +224,17 @@ class Waiting:
                     *(self.by_use.setdefault(number, {}) for number in before),
                 ]
             case NoQuota(level=level):
-                return [self.by_quota.setdefault(level.name, {})]
+                used = [] if lane.choice is None else self._users(lane)
+                return [self.by_quota.setdefault(level.name, {}), *used]
             case NoEntry():
-                return [self.by_entry, *(self.by_use.setdefault(number, {}) for number in lane.counts)]
+                return [self.by_entry, *self._users(lane)]
             case NotOpen():
                 return [self.by_state.setdefault(lane.queue.name, {})]
             case Behind(holder=holder):
                 return [holder.followers]
+
+    def _users(self, lane: Lane) -> list[dict[Lane, None]]:
+        return [self.by_use.setdefault(shape.number, {}) for shape in lane.offered]
 
     def _free_followers(self, lane: Lane) -> None:
         for follower in list(lane.followers):
