@@ -31,6 +31,7 @@ from shared.api import resources as r
 from shared.api.base import JSON
 from shared.api.batch import Job
 from shared.api.core import ConfigMap, Node, PriorityClass
+from shared.api.disruption import PodDisruptionBudget
 from shared.api.meta import KubeObject
 from shared.api.pods import Pod, PodTemplateSpec
 from shared.api.podspec import pod_requests
@@ -43,6 +44,8 @@ from shared.kube.port import Resource
 _DEFAULTS: Final = Defaults()
 _LIMITS: Final = QueueLimits()
 _KUBELETS: Final = re.compile(r"\.(?:initContainers|containers)\[\d+\]\.")
+_PERCENT: Final = re.compile(r"(?:100|[0-9]{1,2})%", re.ASCII)
+_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 _PODS_OF_A_NODE: Final = "110"
 """What a kubelet allows unless told otherwise."""
 
@@ -145,6 +148,30 @@ def _config_map(raw: JSON, _view: QueueView, _old: JSON | None) -> Judged:
     return config.dump(), found
 
 
+def _budget(raw: JSON, _view: QueueView, _old: JSON | None) -> Judged:
+    budget, found = _read(PodDisruptionBudget, raw)
+    limits = {"minAvailable": budget.spec.min_available, "maxUnavailable": budget.spec.max_unavailable}
+    given = {name: value for name, value in limits.items() if value is not None}
+    if len(given) > 1:
+        found.append(Violation("invalid", "spec", "has both minAvailable and maxUnavailable: one is allowed"))
+    for name, value in given.items():
+        if not (_PERCENT.fullmatch(value) if isinstance(value, str) else value >= 0):
+            message = f'"{value}" is neither a whole number from 0 on nor a percentage from 0% to 100%'
+            found.append(Violation("invalid", f"spec.{name}", message))
+    if (selector := budget.spec.selector) is not None:
+        operators = [one.operator for one in selector.match_expressions]
+        found += (
+            Violation(
+                "invalid",
+                f"spec.selector.matchExpressions[{index}].operator",
+                f'"{operator}" is not one of {", ".join(_OPERATORS)}',
+            )
+            for index, operator in enumerate(operators)
+            if operator not in _OPERATORS
+        )
+    return budget.dump(), found
+
+
 def _plain(model: type[KubeObject]) -> Judge:
     def judge(raw: JSON, _view: QueueView, _old: JSON | None) -> Judged:
         read, found = _read(model, raw)
@@ -170,7 +197,7 @@ KINDS: Final[Mapping[tuple[str, str], Kind]] = {
         Kind(r.PODGROUPS, _podgroup),
         Kind(r.PODS, _pod),
         Kind(r.PVCS, _plain(PersistentVolumeClaim)),
-        Kind(r.PDBS, _plain(KubeObject), changeable=True),
+        Kind(r.PDBS, _budget, changeable=True),
         Kind(r.CONFIGMAPS, _config_map, changeable=True),
     )
 }

@@ -91,6 +91,42 @@ def test_unknown_kinds_are_named_and_skipped() -> None:
     )
 
 
+def _budget(**spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b"},
+        "spec": {"selector": {"matchLabels": {"app": "a"}}, **spec},
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "line"),
+    [
+        ({"minAvailable": -1}, 'spec.minAvailable: "-1" is neither a whole number'),
+        ({"minAvailable": "some"}, 'spec.minAvailable: "some" is neither a whole number'),
+        ({"maxUnavailable": "101%"}, 'spec.maxUnavailable: "101%" is neither a whole number'),
+        ({"minAvailable": []}, "spec.minAvailable: must be a string or a number, not a list"),
+        ({"minAvailable": 1, "maxUnavailable": 1}, "spec: has both minAvailable and maxUnavailable"),
+        ({"selector": ["a"]}, "spec.selector: must be an object, not a list"),
+        (
+            {"selector": {"matchExpressions": [{"key": "a", "operator": "is"}]}},
+            'spec.selector.matchExpressions[0].operator: "is" is not one of In, NotIn, Exists, DoesNotExist',
+        ),
+        ({"minAvailabel": 1}, 'spec.minAvailabel: there is no field "minAvailabel"'),
+    ],
+)
+def test_a_disruption_budget_that_cannot_be_is_told(spec: dict[str, Any], line: str) -> None:
+    assert any(line in one for one in _problems(_budget(**spec)))
+
+
+@pytest.mark.parametrize(
+    "spec", [{}, {"minAvailable": 0}, {"minAvailable": "50%"}, {"maxUnavailable": "100%"}, {"selector": {}}]
+)
+def test_disruption_budgets_that_can_be_are_taken(spec: dict[str, Any]) -> None:
+    assert len(scenario(_budget(**spec)).entries) == 3
+
+
 def test_an_annotation_that_is_no_text_is_told_once() -> None:
     number: Any = 5
     (problem,) = _problems(node("a", at=number))
