@@ -249,6 +249,13 @@ SCENARIOS = [
         jobs=[app("g", 10, label="x", gpu=1, asks=spread("x", unless="ScheduleAnyway"))],
         expect={"g": placed(10)},
     ),
+    Scenario(
+        "an empty selector of a spread constraint counts nobody but the pod itself",
+        nodes=nodes(a1="a"),
+        pods=[other("o", "a1", "x")],
+        jobs=[app("g", 2, label="x", gpu=1, asks=spread("x", labelSelector={}, minDomains=2))],
+        expect={"g": placed(a1=2)},
+    ),
     # ------------------------------------------------------------------ ports
     Scenario(
         "a host port is once on a node",

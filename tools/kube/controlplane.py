@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from tools.kube.certificates import make_certificates
-from tools.kube.flags import api_server_flags, controller_manager_flags, etcd_flags
+from tools.kube.flags import api_server_flags, controller_manager_flags, etcd_flags, scheduler_flags
 from tools.kube.part import Part
 
 _POLL: Final = 0.05
@@ -38,7 +38,8 @@ class ControlPlane:
     It has RBAC, service accounts and the default admission plugins. etcd does not sync its files: data
     survives a killed process, not a machine that loses power. Without ``node_lifecycle`` nobody watches
     whether nodes are alive, as suits simulated nodes without leases. ``api_flags`` and ``controller_flags``
-    are added to those of kube-apiserver and kube-controller-manager.
+    are added to those of kube-apiserver and kube-controller-manager. With ``scheduler`` there is a
+    kube-scheduler, too, for pods that name no other.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class ControlPlane:
         node_lifecycle: bool = True,
         api_flags: Sequence[str] = (),
         controller_flags: Sequence[str] = (),
+        scheduler: bool = False,
     ) -> None:
         self.folder = folder
         etcd_port, peer_port, free = _free_ports(3)
@@ -67,6 +69,9 @@ class ControlPlane:
             *controller_flags,
         )
         self.namespaces = self._part("namespaces", f"--kubeconfig={self.kubeconfig}")
+        self.scheduler = (
+            self._part("kube-scheduler", *scheduler_flags(self.kubeconfig)) if scheduler else None
+        )
 
     @property
     def url(self) -> str:
@@ -91,7 +96,7 @@ class ControlPlane:
         if not self.etcd.running:
             self.etcd.start()
         self.start_api_server(timeout)
-        for part in (self.controllers, self.namespaces):
+        for part in self._parts[2:]:
             if not part.running:
                 part.start()
         # The controllers are at work when they have made the account that every pod needs.
@@ -125,7 +130,8 @@ class ControlPlane:
 
     @property
     def _parts(self) -> tuple[Part, ...]:
-        return (self.etcd, self.api_server, self.controllers, self.namespaces)
+        parts = (self.etcd, self.api_server, self.controllers, self.namespaces)
+        return parts if self.scheduler is None else (*parts, self.scheduler)
 
     def _part(self, name: str, *flags: str) -> Part:
         env = {"GOGC": os.environ.get("GOGC", _GOGC), "CONTROLPLANE_WITH_PARENT": "1"}

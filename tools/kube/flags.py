@@ -63,3 +63,14 @@ def controller_manager_flags(pki: Path, kubeconfig: Path, *, node_lifecycle: boo
         f"--kube-api-burst={_REQUESTS}",
         f"--controllers=*,{','.join(f'-{name}' for name in off)}",
     )
+
+
+def scheduler_flags(kubeconfig: Path) -> tuple[str, ...]:
+    """Return the flags of kube-scheduler, with the policy that it comes with."""
+    return (
+        f"--kubeconfig={kubeconfig}",
+        "--leader-elect=false",
+        "--secure-port=0",
+        f"--kube-api-qps={_REQUESTS}",
+        f"--kube-api-burst={_REQUESTS}",
+    )

@@ -1,4 +1,5 @@
-// One program that is etcd, kube-apiserver, kube-controller-manager or an emptier of namespaces: by its first argument.
+// One program that is etcd, kube-apiserver, kube-controller-manager, kube-scheduler or an emptier of namespaces: by its
+// first argument.
 //
 // The parts of a control plane share most of their code, so one program of all is hardly larger than the
 // API server, and is compiled and linked once.
@@ -14,6 +15,7 @@ import (
 	"k8s.io/component-base/cli"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 
 	_ "k8s.io/component-base/logs/json/register"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
@@ -24,6 +26,7 @@ var parts = map[string]func(arguments []string) int{
 	"etcd":                    func(arguments []string) int { etcdmain.Main(arguments); return 0 },
 	"kube-apiserver":          func([]string) int { return run(apiserver.NewAPIServerCommand()) },
 	"kube-controller-manager": func([]string) int { return run(controllers.NewControllerManagerCommand()) },
+	"kube-scheduler":          func([]string) int { return run(scheduler.NewSchedulerCommand()) },
 	"namespaces":              emptyNamespaces,
 }
 
@@ -37,7 +40,7 @@ func main() {
 			os.Exit(part(os.Args))
 		}
 	}
-	fmt.Fprintln(os.Stderr, "usage: controlplane etcd|kube-apiserver|kube-controller-manager|namespaces [flags]")
+	fmt.Fprintln(os.Stderr, "usage: controlplane etcd|kube-apiserver|kube-controller-manager|kube-scheduler|namespaces [flags]")
 	os.Exit(2)
 }
 

@@ -88,7 +88,7 @@ CONTROL_PLANE: Final = GoProgram(
     effort="some 7 minutes on 2 cores",
     variables=_kubernetes_variables,
 )
-"""etcd, kube-apiserver, kube-controller-manager and an emptier of namespaces, some 2,100 packages."""
+"""etcd, kube-apiserver, kube-controller-manager, kube-scheduler and an emptier of namespaces, some 2,200 packages."""
 
 VCCTL: Final = GoProgram(
     name="vcctl",

@@ -143,11 +143,13 @@ class Kinship:
         return Term(term.column, term.key, term.own, sign * float(raw.get("weight") or 0))
 
     def _spread(self, kin: Kin, raw: Mapping[str, Any]) -> Spread:
-        group = self._group(kin, raw)
+        everybody = _is_empty(_selector(raw, kin.labels))
+        # As in kube-scheduler an empty selector finds the pod itself and counts no other.
+        group = self._group(kin, {**raw, "labelSelector": None} if everybody else raw)
         return Spread(
             group.column,
             raw.get("topologyKey") or "",
-            group.has(kin.namespace, kin.labels),
+            everybody or group.has(kin.namespace, kin.labels),
             max(1, int(raw.get("maxSkew") or 1)),
             int(raw.get("minDomains") or 1),
             raw.get("nodeAffinityPolicy") != "Ignore",
@@ -217,6 +219,10 @@ def _selector(raw: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, An
         if key in labels
     ]
     return {**selector, "matchExpressions": [*(selector.get("matchExpressions") or ()), *more]}
+
+
+def _is_empty(selector: Mapping[str, Any] | None) -> bool:
+    return selector is not None and not selector.get("matchLabels") and not selector.get("matchExpressions")
 
 
 def _frozen(value: object) -> Hashable:
