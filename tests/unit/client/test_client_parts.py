@@ -12,6 +12,7 @@ from rich.console import Console
 
 import pumice
 from pumice import config
+from pumice.errors import ManifestError
 from pumice.manifest import body_of, documents
 from pumice.models import Change, JobEvent, JobView, Span
 from pumice.render import progress, timeline, timeline_lines, waterfall
@@ -85,6 +86,13 @@ def test_empty_documents_do_not_count():
 )
 def test_json_is_read_as_json(value):
     assert documents(json.dumps({"a": value})) == [{"a": value}]
+
+
+@pytest.mark.parametrize("text", ["a: {}", '{{"a": {}}}'])
+def test_a_text_that_is_nested_too_deeply_is_no_manifest(text):
+    deep = 100_000
+    with pytest.raises(ManifestError, match="is nested too deeply"):
+        documents(text.format("[" * deep + "]" * deep), "train.yaml")
 
 
 def test_the_namespace_is_filled_in_where_there_is_none_and_nothing_else_is_touched():

@@ -104,6 +104,8 @@ def documents(text: str, source: str = "manifest") -> list[dict[str, Any]]:
         found = [document for document in yaml.load_all(text, Loader=_Loader) if document is not None]
     except yaml.YAMLError as error:
         raise ManifestError(_where(source, error)) from error
+    except RecursionError as error:
+        raise ManifestError(f"{source}: is nested too deeply") from error
     for number, document in enumerate(found, 1):
         if not isinstance(document, dict):
             raise ManifestError(f"{source}: document {number} is {_kind(document)}, not an object")
@@ -151,7 +153,7 @@ def _json(text: str) -> dict[str, Any] | None:
         return None
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 
