@@ -27,6 +27,7 @@ from shared.errors import ContractError, PumiceError
 from shared.hypernodes.tree import Topology
 
 _NAMESPACE: Final = "default"
+_SYSTEM_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 Ref = tuple[str, str, str]
 """Kind, namespace (empty for none), name."""
 
@@ -119,6 +120,7 @@ class _Reader:
         self._found: list[_Found] = []
         self._queues = QueueIndex()
         self._tree = Topology()
+        self._classes = set(_SYSTEM_CLASSES)
         self._there: dict[Ref, JSON] = {}
 
     def sort(self, document: Document) -> None:
@@ -144,6 +146,8 @@ class _Reader:
             return
         if kind.resource.namespaced and not metadata.get("namespace"):
             content = {**content, "metadata": {**metadata, "namespace": _NAMESPACE}}
+        if kind.resource is r.PRIORITYCLASSES:
+            self._classes.add(metadata["name"])
         at, gone = _times(metadata.get("annotations"))
         self._found.append(_Found(document, kind, content, at, gone))
 
@@ -193,6 +197,10 @@ class _Reader:
         self._there[ref] = done
         text = _remark(found.kind, done.get("spec") or {})
         if text:
+            self.notes.append(f"{found.document.where} ({ref[0]} {name}): {text}")
+        wanted = (done.get("spec") or {}).get("priorityClassName")
+        if wanted and wanted not in self._classes:
+            text = f'spec.priorityClassName: no document is a priority class "{wanted}": its priority is 0'
             self.notes.append(f"{found.document.where} ({ref[0]} {name}): {text}")
         if found.kind.resource is r.QUEUES:
             self._queues.put(queue_info(Queue.model_validate(done)))

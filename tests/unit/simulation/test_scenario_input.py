@@ -155,6 +155,13 @@ def test_hypernodes_that_are_not_there_together_are_no_circle() -> None:
     assert scenario(_hypernode("a", "b", delete_at="5s"), _hypernode("b", "a", at="5s")).notes == ()
 
 
+def test_a_priority_class_that_no_document_is_is_told() -> None:
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}}
+    named = [job(name, spec={"priorityClassName": name}) for name in ("high", "hihg")]
+    (note,) = scenario(*named, {**high, "value": 5}).notes
+    assert note.startswith("test.yaml: document 2 (Job default/hihg): spec.priorityClassName: no document")
+
+
 def test_a_pod_that_waits_for_another_scheduler_is_named() -> None:
     (note,) = scenario(pod("p", spec={"schedulerName": ""})).notes
     assert "waits for default-scheduler, which is not simulated" in note
