@@ -80,6 +80,8 @@ SCALE: Final = "pumice.dev/scale"
 """On PodGroups: the scale of the job (minimum, sizes of tasks, priority) that its spec was written for."""
 SHAPES: Final = "pumice.dev/shapes"
 """On PodGroups: what the API server would make of each task's pods, as far as placing goes; as JSON."""
+RUN_TIME: Final = "pumice.dev/run-time"
+"""For how long a job, or the pods of a PodGroup, run at most: a duration."""
 NODE_POOL: Final = "pumice.dev/pool"
 """Label of nodes, annotation or node selector of jobs: the node pool. Each has one scheduler."""
 

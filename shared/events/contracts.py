@@ -213,6 +213,8 @@ class Gang(Contract):
     Empty: its minimum says it (every gang of a Job)."""
     waiting_limit_seconds: Annotated[float, Field(gt=0)] | None = None
     """How long it should wait at most; it comes before those that may wait for longer."""
+    run_seconds: Annotated[float, Field(gt=0)] | None = None
+    """For how long it runs at most, as its owner declared; None: nobody knows."""
     tasks: tuple[GangTask, ...]
     topology: NetworkTopology | None = None
     sub_groups: tuple[SubGroups, ...] = ()
@@ -268,6 +270,8 @@ class Reservation(Contract):
     task: str = ""
     pods: Count = 0
     member: str = ""
+    starts: datetime | None = None
+    """When all that is kept for the gang should be free; None: nobody knows."""
 
 
 class BindFailure(Contract):

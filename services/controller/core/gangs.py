@@ -69,6 +69,10 @@ def gang_of(
         priority_class=wanted.priority_class,
         min_member=max(0, gang_minimum(wanted, waiting, there) - len(ended)),
         waiting_limit_seconds=waiting_limit(wanted.annotations),
+        run_seconds=run_seconds(
+            wanted.annotations,
+            (task.spec.template.spec.active_deadline_seconds for task in wanted.tasks if task.replicas),
+        ),
         tasks=tasks,
         topology=job_topology(wanted),
         sub_groups=partitions(wanted.tasks),
@@ -97,6 +101,27 @@ def unplaced(gang: Gang, pods: Iterable[PodView]) -> frozenset[str]:
 def waiting_limit(annotations: Mapping[str, str]) -> float | None:
     """Return for how many seconds a gang should wait at most; None when nothing readable says it."""
     text = annotations.get(names.SLA_WAITING_TIME) or annotations.get(names.SHORT_SLA_WAITING_TIME, "")
+    return _seconds(text)
+
+
+def run_seconds(annotations: Mapping[str, str], deadlines: Iterable[int | None]) -> float | None:
+    """Return for how many seconds a gang runs at most: as annotated, else until the last pod's deadline.
+
+    ``deadlines`` are those of its pods; None when one of them has none, as nothing then says when it ends.
+    """
+    declared = _seconds(annotations.get(names.RUN_TIME, ""))
+    if declared is not None:
+        return declared
+    last = 0
+    for seconds in deadlines:
+        if seconds is None or seconds <= 0:
+            return None
+        last = max(last, seconds)
+    return float(last) or None
+
+
+def _seconds(text: str) -> float | None:
+    """Read a duration; None for one that is unreadable or not positive."""
     try:
         seconds = parse_duration(text).total_seconds()
     except ValueError:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from services.controller.core.gangs import DEFAULT_POOL, waiting_limit
+from services.controller.core.gangs import DEFAULT_POOL, run_seconds, waiting_limit
 from services.controller.core.grouping import group_by_labels, sub_groups, topology_of
 from services.controller.core.members import PREFIX, MemberPod
 from services.controller.core.model import JSON, GroupView, Priorities, read_group
@@ -121,6 +121,9 @@ def plain_gang(
         min_member=max(0, group.minimum - done.total()),
         min_resources=dict(sorted(group.min_resources.items())),
         waiting_limit_seconds=waiting_limit(group.annotations),
+        run_seconds=run_seconds(
+            group.annotations, ((pod.raw.get("spec") or {}).get("activeDeadlineSeconds") for pod in living)
+        ),
         tasks=tasks,
         topology=group.topology,
         sub_groups=sub_groups(group.policies),
