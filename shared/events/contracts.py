@@ -270,8 +270,10 @@ class Reservation(Contract):
     task: str = ""
     pods: Count = 0
     member: str = ""
+    as_freed: bool = False
+    """It is kept as it becomes free, whoever ends there; else it is free once the victims have left."""
     starts: datetime | None = None
-    """When all that is kept for the gang should be free; None: nobody knows."""
+    """Of what is kept as it becomes free: when all of it should be free; None: nobody knows."""
 
 
 class BindFailure(Contract):

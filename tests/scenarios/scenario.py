@@ -250,11 +250,13 @@ def job(
     in_all: dict[str, int] | None = None,
     limit: float | None = None,
     priority_class: str = "",
+    runs: float | None = None,
     **wants: Any,
 ) -> c.Gang:
     """A job: of tasks, or of ``replicas`` equal pods of which ``gang`` must run; ready ``at`` seconds.
 
-    ``in_all`` is its minResources, in base units; it should wait for ``limit`` seconds at most.
+    ``in_all`` is its minResources, in base units; it should wait for ``limit`` seconds at most, and
+    declares to run for ``runs`` seconds at most.
     """
     if not tasks:
         count = replicas if replicas is not None else gang if gang is not None else 1
@@ -280,6 +282,7 @@ def job(
         min_member=minimum,
         min_resources=in_all or {},
         waiting_limit_seconds=limit,
+        run_seconds=runs,
         tasks=tasks,
         created_at=since,
         ready_since=since,

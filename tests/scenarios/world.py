@@ -434,7 +434,7 @@ class World:
         return levels
 
     def _parent(self, queue: str) -> str | None:
-        state = self.books.queues.get(queue)
+        state = self.books.queues.get(queue) if self.policy.sharing.hierarchy else None
         return state.parent if state and state.parent in self.books.queues else None
 
 

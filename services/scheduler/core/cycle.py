@@ -34,7 +34,9 @@ from services.scheduler.core.model import Model
 from services.scheduler.core.near import Placed
 from services.scheduler.core.plan import Plan, Trial
 from services.scheduler.core.queues import Queue
+from services.scheduler.core.reserving import next_renewal, reserve
 from services.scheduler.core.settle import could_ever_fit, follow, settle
+from services.scheduler.core.shadow import in_shadow
 from services.scheduler.core.shapes import Shape, amounts_of
 from services.scheduler.core.turns import Turns
 
@@ -50,20 +52,26 @@ def decide(model: Model, now: datetime, *, limit: int | None = None) -> Outcome:
     finished = cycle.start_gangs(limit)
     evicting: list[Decision] = []
     cool_at = None
+    reserving: list[Decision] = []
     if finished:
+        cycle.backfill()
         evicting, cool_at = make_room(model, now)
         cycle.add_surplus()
+        if not model.waiting.active:
+            reserving = reserve(model, now)
     alarms = (
         model.retries.next(),
         model.waiting.timers.next(),
         model.flights.timers.next(),
         model.evictions.timers.next(),
         model.earmarks.timers.next(),
+        model.waiting.overdue.next(),
+        next_renewal(model),
         cool_at,
     )
     wake = [at for at in alarms if at]
     return Outcome(
-        [*resend, *cycle.launch(), *evicting],
+        [*resend, *cycle.launch(), *evicting, *reserving],
         not finished or bool(model.waiting.active),
         datetime.fromtimestamp(min(wake), UTC) if wake else None,
     )
@@ -94,7 +102,7 @@ class _Cycle:
         model = self.model
         for mark in sorted(model.earmarks, key=lambda one: model.gangs[one.key].order):
             gang = model.gangs[mark.key]
-            if not model.earmarks.is_free(mark):
+            if mark.is_over or not model.earmarks.is_free(mark):
                 continue
             model.earmarks.drop(mark.key)
             taken: list[tuple[Shape, Taken]] = []
@@ -132,11 +140,33 @@ class _Cycle:
         stop = self._obstacle(lane, key)
         placed: Placed = []
         if stop is None:
-            placed, stop = self._place(lane) if lane.choice is None else self._place_any(lane, lane.choice)
+            with self.model.reservations.lifted((gang.key,)):
+                placed, stop = self._try(lane)
+                if stop is None:
+                    self._enter(lane, gang, placed)
+                    return
         if stop is not None:
             self.model.waiting.stop(lane, stop)
             self._hold(lane, stop)
-            return
+            self._watch(lane, gang, stop)
+
+    def _try(self, lane: Lane) -> tuple[Placed, Stop | None]:
+        """Place a lane's gang, or whichever of its members fit."""
+        return self._place(lane) if lane.choice is None else self._place_any(lane, lane.choice)
+
+    def backfill(self) -> None:
+        """Place gangs in room that is kept for others, where they do not delay these."""
+        for lane, gang, lifted in in_shadow(self.model, self.now):
+            with self.model.reservations.lifted(lifted):
+                if gang.lane is not lane or self._obstacle(lane, gang.order) is not None:
+                    continue
+                placed, stop = self._try(lane)
+                if stop is None:
+                    self._enter(lane, gang, placed)
+
+    def _enter(self, lane: Lane, gang: Gang, placed: Placed) -> None:
+        """Decide what was placed of a gang's minimum."""
+        self.model.reservations.drop(gang.key)
         if lane.choice is not None:
             choose(gang, {shape: sum(taken.counts) for shape, taken in placed[0]})
         parts = [gang.needs.must] if lane.layout is None else list(by_group(gang.needs.must).values())
@@ -235,9 +265,19 @@ class _Cycle:
                 scarce = ("quota", column, level.name)
             case _:
                 return
+        head = lane.head()
+        if head is not None and self.model.reservations.of(head[1].key) is not None:
+            return
         until = lane.held_until(self.model.policy.hold.total_seconds())
         if until > self.now.timestamp() and could_ever_fit(self.model, lane):
             self.model.waiting.hold(lane, scarce, until)
+
+    def _watch(self, lane: Lane, gang: Gang, stop: Stop) -> None:
+        """See to it that room is reserved for a gang that finds none for too long."""
+        kept = isinstance(stop, NoEntry) and self.model.reservations.of(gang.key) is not None
+        if self.model.policy.backfill.enabled and (kept or isinstance(stop, NoRoom)):
+            at = lane.held_until(self.model.policy.late_after.total_seconds())
+            self.model.waiting.watch(lane, at, self.now.timestamp())
 
     # ------------------------------------------------------------------ surplus
 

@@ -5,7 +5,7 @@ It is the first of two decisions about a gang; the second one binds its pods whe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from services.scheduler.core.decisions import Decision
@@ -14,7 +14,11 @@ from services.scheduler.core.gangs import Gang, by_shape
 from services.scheduler.core.model import Model
 from services.scheduler.core.results import keep_room, launch_evictions
 from services.scheduler.core.search import Found
+from services.scheduler.core.shapes import Shape
 from shared.events.contracts import Eviction, Reservation
+
+Places = tuple[Shape, Sequence[int], Sequence[int]]
+"""A shape, distinct slots, and how many pods on each."""
 
 
 def make_room(model: Model, now: datetime) -> tuple[list[Decision], float | None]:
@@ -22,7 +26,8 @@ def make_room(model: Model, now: datetime) -> tuple[list[Decision], float | None
     evictor = Evictor(model, now)
     decisions: list[Decision] = []
     for lane, gang in evictor.heads():
-        found = evictor.find(lane, gang)
+        with model.reservations.lifted((gang.key,)):
+            found = evictor.find(lane, gang)
         if found is not None:
             decisions.append(_decide(model, gang, found, now))
             evictor.forget()
@@ -51,7 +56,8 @@ def begin(model: Model, gang: Gang, now: datetime, *, enqueue: bool) -> Decision
 def _decide(model: Model, gang: Gang, found: Found, now: datetime) -> Decision:
     decision = begin(model, gang, now, enqueue=False)
     decision.evictions = tuple(_evictions(model, gang, found))
-    decision.reservations = tuple(_reservations(model, gang, found, now))
+    until = now + model.policy.eviction.earmark
+    decision.reservations = tuple(kept_rows(model, gang, found.places, until))
     model.waiting.leave(gang)
     launch_evictions(model, decision, now)
     keep_room(model, gang, decision)
@@ -76,11 +82,11 @@ def _evictions(model: Model, gang: Gang, found: Found) -> Iterable[Eviction]:
                 )
 
 
-def _reservations(model: Model, gang: Gang, found: Found, now: datetime) -> Iterable[Reservation]:
-    until = now + model.policy.eviction.earmark
+def kept_rows(model: Model, gang: Gang, places: Iterable[Places], until: datetime) -> Iterable[Reservation]:
+    """Yield what is kept for a gang on each node, as the log has it."""
     groups = by_shape(gang.needs.must)
     names = model.resources.names
-    for shape, slots, counts in found.places:
+    for shape, slots, counts in places:
         pick = groups[shape][0]
         task = gang.tasks[pick.task]
         for slot, count in zip(slots, counts, strict=True):

@@ -40,6 +40,16 @@ class Earmark:
     until: float
     """POSIX seconds."""
 
+    @property
+    def is_over(self) -> bool:
+        """Whether with it a queue holds more than it may, as it may hold less than when it was made."""
+        asked = {column for shape, _, _ in self.places for column, _ in shape.amounts}
+        return any(
+            column in asked and level.held.get(column, 0) > limit
+            for level in self.queue.chain
+            for column, limit in level.capability or ()
+        )
+
     def suits(self, gang: Gang) -> bool:
         """Whether it is this generation's, in this queue, and for exactly what the gang needs now."""
         contract = gang.contract

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from math import inf
 
 from services.scheduler.core.choice import Choice
 from services.scheduler.core.gangs import Gang, Near, OrderKey
@@ -110,6 +111,8 @@ class Lane:
     holding: Scarce | None = None
     exposed: tuple[Scarce, ...] = ()
     """While it holds: all that it needs, so that a gang before it which lacks that is noticed."""
+    late_at: float = inf
+    """While it lacks room: when its head has waited for so long that some is reserved (POSIX seconds)."""
     followers: dict[Lane, None] = field(default_factory=dict["Lane", None])
     heap: list[tuple[OrderKey, int, Gang]] = field(default_factory=list[tuple[OrderKey, int, Gang]])
     size: int = 0

@@ -6,6 +6,8 @@ objects may come in any order. What becomes of decisions is in ``results``.
 
 from __future__ import annotations
 
+from math import inf
+
 from services.scheduler.core.decisions import Flight
 from services.scheduler.core.devices import Devices, device_room
 from services.scheduler.core.domains import Domains
@@ -22,6 +24,7 @@ from services.scheduler.core.own import limits_of
 from services.scheduler.core.pods import ENDED, Pod, make_pod
 from services.scheduler.core.policy import Policy
 from services.scheduler.core.queues import Queues
+from services.scheduler.core.reservations import Reservations
 from services.scheduler.core.resources import Resources
 from services.scheduler.core.shapes import Shape, Shapes
 from services.scheduler.core.shares import Shares
@@ -62,6 +65,7 @@ class Model:
         self.victims = Victims()
         self.evictions = Evictions()
         self.earmarks = Earmarks(self.nodes, self.queues)
+        self.reservations = Reservations(self.nodes, self.shapes, self.victims)
         self.budgets: dict[Key, int] = {}
         """By namespace and name of a PodDisruptionBudget: how many more pods may go."""
         self.peaceful: set[str] = set()
@@ -226,6 +230,7 @@ class Model:
             if pod is not None and pod.gang is None and pod.phase not in ENDED:
                 self.workload.add(pod.shape, sign)
         if new is not None and new.slot >= 0:
+            new.ends = self._end_of(new)
             self.victims.put(key, new)
         else:
             self.victims.drop(key)
@@ -360,7 +365,9 @@ class Model:
         gang = self.gangs.pop((namespace, name), None)
         if gang is not None:
             self.earmarks.drop((namespace, name))
+            self.reservations.drop((namespace, name))
             self._forget(gang)
+            self._tell_ends(gang.key)
 
     def _upsert(self, contract: c.Gang, *, confirmed: bool) -> Gang | None:
         key = (contract.namespace, contract.name)
@@ -381,8 +388,24 @@ class Model:
             self._place_pod(gang, name, pod)
         for name in self.flights.pods_of(contract.ref):
             self.show(gang, name)
+        if old is None or old.contract.run_seconds != contract.run_seconds:
+            self._tell_ends(key)
         self.dirty[gang] = None
         return gang
+
+    def _end_of(self, pod: Pod) -> float:
+        """Return when a pod ends at the latest, as its gang declares."""
+        gang = None if pod.gang is None else self.gangs.get(pod.gang)
+        seconds = None if gang is None else gang.contract.run_seconds
+        return inf if seconds is None else pod.since + seconds
+
+    def _tell_ends(self, key: Key) -> None:
+        """Note anew when the pods of a gang end, as it declares something else."""
+        for name, pod in self._pods_of.get(key, {}).items():
+            ends = self._end_of(pod)
+            if pod.slot >= 0 and pod.ends != ends:
+                pod.ends = ends
+                self.victims.put((key[0], name), pod)
 
     @staticmethod
     def _inherit(gang: Gang, old: Gang) -> None:

@@ -45,6 +45,8 @@ class Nodes:
         """What pods hold that are leaving."""
         self.earmarked: IntArray = np.zeros((len(resources), 16), np.int64)
         """What is kept for gangs. First it is to come from what is leaving; only the rest counts as used."""
+        self.kept: IntArray = np.zeros((len(resources), 16), np.int64)
+        """What of the free room is kept for gangs that have waited for long; it counts as used."""
         self.exists: BoolArray = np.zeros(16, np.bool_)
         self.mine: BoolArray = np.zeros(16, np.bool_)
         """The node exists and is of our pool."""
@@ -187,6 +189,20 @@ class Nodes:
         if less:
             self.grown.add(slot)
 
+    def keep(self, slots: SlotArray, kept: IntArray, *, lasting: bool) -> None:
+        """Keep so much of the free room, [column, slot], instead of what was kept; ``lasting``: no trial."""
+        change = kept - self.kept[:, slots]
+        touched = slots[change.any(axis=0)]
+        if not touched.size:
+            return
+        self.kept[:, slots] = kept
+        self.used[:, slots] += change
+        self.over[touched] = (self.used[:, touched] > self.allocatable[:, touched]).any(axis=0)
+        self._touch_all(touched.tolist())
+        if lasting:
+            self.moved.update(touched.tolist())
+            self.grown.update(slots[(change < 0).any(axis=0)].tolist())
+
     def future(self, columns: Sequence[int]) -> IntArray:
         """Return what will be free for anybody once all that is leaving has left: [column, slot]."""
         leaving: IntArray = np.maximum(self.releasing[columns] - self.earmarked[columns], 0)
@@ -290,6 +306,7 @@ class Nodes:
         self.used[:, slot] = 0
         self.releasing[:, slot] = 0
         self.earmarked[:, slot] = 0
+        self.kept[:, slot] = 0
         self.over[slot] = False
         self._free.append(slot)
 
@@ -331,6 +348,7 @@ class Nodes:
             self.used = np.pad(self.used, pad)
             self.releasing = np.pad(self.releasing, pad)
             self.earmarked = np.pad(self.earmarked, pad)
+            self.kept = np.pad(self.kept, pad)
             for column in range(len(self.resources) - missing, len(self.resources)):
                 self.allocatable[column] = self.resources.capacities.get(column, 0)
             self._view()
@@ -345,6 +363,7 @@ class Nodes:
         self.used = np.pad(self.used, ((0, 0), (0, extra)))
         self.releasing = np.pad(self.releasing, ((0, 0), (0, extra)))
         self.earmarked = np.pad(self.earmarked, ((0, 0), (0, extra)))
+        self.kept = np.pad(self.kept, ((0, 0), (0, extra)))
         self._view()
         self.exists = np.pad(self.exists, (0, extra))
         self.mine = np.pad(self.mine, (0, extra))

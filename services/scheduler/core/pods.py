@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from services.scheduler.core.shapes import Shape
@@ -38,6 +39,8 @@ class Pod:
     """Seconds after that in which it asks not to be evicted."""
     since: float = 0.0
     """When it began (POSIX seconds): the youngest is evicted first."""
+    ends: float = inf
+    """When it ends at the latest, as its gang declared (POSIX seconds)."""
     budgets: tuple[str, ...] = ()
     doomed: bool = False
     """A decision evicts it, and its state does not say so yet."""

@@ -171,12 +171,35 @@ class Eviction:
 
 
 @dataclass(frozen=True, slots=True)
+class Backfill:
+    """Which gangs get a reservation, and who runs in its shadow.
+
+    For the first gang of a queue that finds no room, and has waited for longer than ``threshold``, room is
+    reserved on the nodes where it can start the soonest. Others use that room if they declared a run time
+    which ends before that start.
+    """
+
+    enabled: bool = True
+    threshold: timedelta | None = None
+    """How long a gang waits before room is reserved for it; None: as long as ``Policy.hold``."""
+    per_queue: int = 1
+    in_all: int = 4
+    """Most reservations at a time."""
+    margin: timedelta = timedelta(seconds=30)
+    """So much before the start of the reserved gang others end: pods take a while to begin and to go."""
+    lasts: timedelta = timedelta(minutes=20)
+    """A reservation is worked out anew after half this time: on other nodes only if the gang would wait for a
+    tenth less there. A scheduler that starts anew takes over those of the log that are not older."""
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """All that is chosen, each area of choices a value of its own."""
 
     scores: Scores = field(default_factory=Scores)
     sharing: Sharing = field(default_factory=Sharing)
     eviction: Eviction = field(default_factory=Eviction)
+    backfill: Backfill = field(default_factory=Backfill)
     own: tuple[Own, ...] = ()
     """Plugins that are not Volcano's."""
     hold: timedelta = timedelta(minutes=5)
@@ -188,6 +211,11 @@ class Policy:
     patience: timedelta = timedelta(minutes=2)
     """A decision without a result after this time is sent again (applying it twice is harmless); a
     pod said to be bound but never seen after this time no longer counts."""
+
+    @property
+    def late_after(self) -> timedelta:
+        """How long a gang waits before room is reserved for it."""
+        return self.hold if self.backfill.threshold is None else self.backfill.threshold
 
     @property
     def digest(self) -> str:

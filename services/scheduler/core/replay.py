@@ -48,7 +48,10 @@ def is_fresh(model: Model) -> bool:
     """Whether all that a model knows can be read from the log, in few records."""
     few = len(model.flights) <= _MOST_FLYING
     return few and not (
-        len(model.earmarks) or model.retries.heap or any(gang.held for gang in model.unplaced)
+        len(model.earmarks)
+        or len(model.reservations)
+        or model.retries.heap
+        or any(gang.held for gang in model.unplaced)
     )
 
 
@@ -83,6 +86,7 @@ def withdraw(model: Model, decision: Decision) -> None:
     key = (decision.namespace, decision.name)
     gang = model.gangs.get(key)
     model.earmarks.drop(key)
+    model.reservations.drop(key)
     flight = model.flights.by_number.get(decision.number)
     if flight is not None:
         for name in model.flights.drop(flight, list(flight.pods)):

@@ -15,6 +15,7 @@ frees nothing: its pods may be being bound at this moment.
 from __future__ import annotations
 
 from datetime import datetime
+from math import inf
 
 from services.scheduler.core.decisions import Decision, Flight
 from services.scheduler.core.earmarks import Earmark
@@ -22,6 +23,7 @@ from services.scheduler.core.evictions import Evicting
 from services.scheduler.core.gangs import Gang
 from services.scheduler.core.model import Model
 from services.scheduler.core.pods import ENDED
+from services.scheduler.core.reservations import Reserved
 from services.scheduler.core.shapes import Shape
 from shared.events.contracts import (
     DecisionApplied,
@@ -95,6 +97,7 @@ def adopt(model: Model, event: GangDecided, now: datetime) -> None:
         _adopt_evictions(model, gang, event, now)
         return
     model.earmarks.drop(gang.key)
+    model.reservations.drop(gang.key)
     decision = Decision(
         event.decision,
         event.gang.namespace,
@@ -148,6 +151,7 @@ def recall(model: Model, event: GangDecided, now: datetime) -> None:
         return
     if event.bindings:
         model.earmarks.drop(gang.key)
+        model.reservations.drop(gang.key)
     elif any(one.until > now for one in event.reservations):
         _adopt_evictions(model, gang, event, now)
 
@@ -205,6 +209,9 @@ def _spare(model: Model, one: Evicting, uids: list[str]) -> None:
 def _end_earmark(model: Model, decision: Decision) -> None:
     """Keep the room of a decision no longer."""
     key = (decision.namespace, decision.name)
+    reserved = model.reservations.of(key)
+    if reserved is not None and reserved.number == decision.number:
+        model.reservations.drop(key)
     mark = model.earmarks.of(key)
     if mark is not None and mark.number == decision.number:
         model.earmarks.drop(key)
@@ -260,17 +267,25 @@ def keep_room(model: Model, gang: Gang, event: Decision | GangDecided) -> None:
         slots, counts = places.setdefault(kept, ([], []))
         slots.append(model.nodes.slot(one.node))
         counts.append(one.pods)
-    if places:
-        mark = Earmark(
-            event.decision if isinstance(event, GangDecided) else event.number,
-            gang.key,
-            gang.contract.uid,
-            gang.contract.generation,
-            model.queues.get(gang.contract.queue),
-            tuple((shape, tuple(slots), tuple(counts)) for shape, (slots, counts) in places.items()),
-            tuple((one.namespace, one.pod, one.uid) for one in event.evictions),
-            min(one.until for one in event.reservations).timestamp(),
-        )
+    if not places:
+        return
+    kind = Reserved if event.reservations[0].as_freed else Earmark
+    mark = kind(
+        event.decision if isinstance(event, GangDecided) else event.number,
+        gang.key,
+        gang.contract.uid,
+        gang.contract.generation,
+        model.queues.get(gang.contract.queue),
+        tuple((shape, tuple(slots), tuple(counts)) for shape, (slots, counts) in places.items()),
+        tuple((one.namespace, one.pod, one.uid) for one in event.evictions),
+        min(one.until for one in event.reservations).timestamp(),
+    )
+    if isinstance(mark, Reserved):
+        starts = event.reservations[0].starts
+        mark.start = inf if starts is None else starts.timestamp()
+        model.reservations.add(mark)
+    else:
+        model.reservations.drop(gang.key)
         model.earmarks.add(mark)
 
 

@@ -51,6 +51,7 @@ def settle(model: Model, now: datetime) -> list[Decision]:
         if (decision := expire_evicting(model, evicting, now))
     ]
     _end_earmarks(model, now)
+    _end_reservations(model, now)
     for gang in model.retries.due(now.timestamp()):
         if model.gangs.get(gang.key) is gang:
             model.dirty[gang] = None
@@ -59,6 +60,7 @@ def settle(model: Model, now: datetime) -> list[Decision]:
     for gang in list(model.dirty):
         _assess(model, gang, now)
     model.dirty.clear()
+    model.reservations.refresh()
     _wake(model, now)
     return resend
 
@@ -75,8 +77,21 @@ def _end_earmarks(model: Model, now: datetime) -> None:
             model.dirty[gang] = None
 
 
+def _end_reservations(model: Model, now: datetime) -> None:
+    """Reserve nothing any more whose time is over, or on nodes that do not take the gang now."""
+    changed = model.capacity_seen != model.nodes.capacity_version
+    for mark in model.reservations:
+        over = mark.until <= now.timestamp() or not model.policy.backfill.enabled
+        if over or (changed and not model.earmarks.is_possible(mark)):
+            model.reservations.drop(mark.key)
+            model.dirty[model.gangs[mark.key]] = None
+
+
 def _keeps_earmark(model: Model, gang: Gang) -> bool:
-    """Whether a gang waits for its room; an earmark for something else is dropped."""
+    """Whether a gang waits for its room; what is kept for something else is dropped."""
+    reserved = model.reservations.of(gang.key)
+    if reserved is not None and (gang.needs.short or not reserved.suits(gang)):
+        model.reservations.drop(gang.key)
     mark = model.earmarks.of(gang.key)
     if mark is None:
         return False
@@ -96,6 +111,7 @@ def _assess(model: Model, gang: Gang, now: datetime) -> None:
     model.promises.note(gang)
     if gang.contract.pool != model.pool:
         model.earmarks.drop(gang.key)
+        model.reservations.drop(gang.key)
         model.set_wanted(gang, {})
         return
     earmarked = _keeps_earmark(model, gang)
@@ -141,6 +157,7 @@ def _wake(model: Model, now: datetime) -> None:
     if model.nodes.grown:
         model.nodes.grown.clear()
         _wake_room(model)
+        _wake_reserved(model)
 
 
 def _wake_capacity(model: Model) -> None:
@@ -176,6 +193,15 @@ def _wake_room(model: Model) -> None:
         for lane in list(waiting.by_room.get(number, ())):
             if fits >= max(1, lane.counts[number]):
                 waiting.wake(lane)
+
+
+def _wake_reserved(model: Model) -> None:
+    """Wake lanes whose head has room that nobody else sees."""
+    for mark in model.reservations:
+        gang = model.gangs.get(mark.key)
+        lane = None if gang is None else gang.lane
+        if lane is not None and isinstance(lane.stop, NoRoom | NoEntry):
+            model.waiting.wake(lane)
 
 
 def _wake_used(model: Model, moved: set[int]) -> None:

@@ -8,6 +8,7 @@ Most pods come and go while nobody asks for room: what changed is noted, and wri
 
 from __future__ import annotations
 
+from math import inf
 from typing import Final
 
 import numpy as np
@@ -24,6 +25,7 @@ _COLUMNS: Final = (
     "scheduled",
     "cooldown",
     "since",
+    "ends",
     "willing",
     "critical",
     "leaving",
@@ -47,6 +49,8 @@ class Victims:
         """Seconds after that in which it asks not to be evicted."""
         self.since: FloatArray = np.zeros(64)
         """When it began (POSIX seconds)."""
+        self.ends: FloatArray = np.full(64, inf)
+        """When it ends at the latest, as declared (POSIX seconds)."""
         self.willing: BoolArray = np.zeros(64, np.bool_)
         """It may be evicted by what it says itself, and is not leaving yet."""
         self.critical: BoolArray = np.zeros(64, np.bool_)
@@ -100,6 +104,7 @@ class Victims:
         self.scheduled[where] = [pod.scheduled for pod in pods]
         self.cooldown[where] = [pod.cooldown for pod in pods]
         self.since[where] = [pod.since for pod in pods]
+        self.ends[where] = [pod.ends for pod in pods]
         self.willing[where] = [_is_willing(pod) for pod in pods]
         self.critical[where] = [pod.critical for pod in pods]
         self.leaving[where] = [pod.leaving for pod in pods]

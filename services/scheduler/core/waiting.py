@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from math import inf
 
 from services.scheduler.core.choice import Choice
 from services.scheduler.core.gangs import Gang, OrderKey, by_shape
@@ -67,6 +68,9 @@ class Waiting:
         self.exposed: dict[Scarce, dict[Lane, None]] = {}
         """Lanes that hold something, by all that they need."""
         self.timers: Timers[Lane] = Timers()
+        self.late: dict[Lane, None] = {}
+        """Lanes that lack room and whose head has waited for too long."""
+        self.overdue: Timers[Lane] = Timers()
         self.size = 0
         self._tickets = 0
         self._woken: dict[Lane, None] = {}
@@ -145,6 +149,14 @@ class Waiting:
         for needed in lane.exposed:
             self.exposed.setdefault(needed, {})[lane] = None
 
+    def watch(self, lane: Lane, at: float, now: float) -> None:
+        """Note that a stopped lane is late from the time given on (POSIX seconds)."""
+        lane.late_at = at
+        if at <= now:
+            self.late[lane] = None
+        else:
+            self.overdue.add(at, lane)
+
     def wake(self, lane: Lane) -> None:
         """Try the lane again, and those behind it."""
         if lane.stop is None:
@@ -153,6 +165,8 @@ class Waiting:
             for watchers in self._watchers(lane, stop):
                 watchers.pop(lane, None)
         lane.stops = ()
+        lane.late_at = inf
+        self.late.pop(lane, None)
         if lane.holding is not None:
             _take_out(self.holders, lane.holding, lane)
             for needed in lane.exposed:
@@ -165,6 +179,9 @@ class Waiting:
         """Let those pass that a gang held back for long enough."""
         for lane in self.timers.due(now.timestamp()):
             self._free_followers(lane)
+        for lane in self.overdue.due(now.timestamp()):
+            if lane.late_at <= now.timestamp():
+                self.late[lane] = None
 
     def wake_queues(self, names: set[str]) -> None:
         """Try lanes again whose queue holds less or has other rules."""

@@ -23,7 +23,7 @@ from services.scheduler.core.configuration import configure
 from services.scheduler.core.cycle import decide
 from services.scheduler.core.decisions import Decision
 from services.scheduler.core.model import Model
-from services.scheduler.core.policy import Policy, Scores
+from services.scheduler.core.policy import Backfill, Policy, Scores
 from services.scheduler.core.results import adopt, recall
 from shared.events import contracts as c
 from shared.plugins import Plugin
@@ -34,6 +34,8 @@ from tests.scenarios.test_topology import grouped, hypernode, near
 from tests.scenarios.world import Key, World
 
 POLICY = Policy(retry_first=timedelta(0), hold=timedelta(seconds=30), patience=timedelta(days=9))
+SHORT = Backfill(margin=timedelta(seconds=5), lasts=timedelta(seconds=100), per_queue=2)
+"""Reservations that are worked out anew while a history lasts."""
 SPREAD = Scores(binpack_weight=0.0, node_affinity_weight=5.0, taint_weight=0.0)
 
 
@@ -61,6 +63,8 @@ POLICIES = [
     replace(POLICY, hold=timedelta(0)),
     replace(POLICY, hold=timedelta(hours=1), scores=SPREAD),
     replace(POLICY, scores=Scores(extended_weight=0.0)),
+    replace(POLICY, backfill=SHORT),
+    replace(POLICY, hold=timedelta(0), backfill=replace(SHORT, in_all=1)),
 ]
 NAMES = [f"n{i}" for i in range(5)]
 JOBS = [f"j{i}" for i in range(6)]
@@ -91,6 +95,9 @@ AMONG = [
 ]
 
 FLOORS = st.sampled_from([None, None, None, {"nvidia.com/gpu": 4}, {"cpu": 9000, "nvidia.com/gpu": 2}])
+
+RUNS = [None, None, 20, 60, 200]
+"""Declared run times in seconds."""
 
 RACKS = ["rack-a", "rack-b", "rack-c"]
 ROW = "row"
@@ -186,11 +193,14 @@ def rebuilt(world: World, seed: int) -> Model:
     for apply, state in tell:
         apply(state)  # type: ignore[operator]
     for key, decision in books.earmarks.items():
-        mark = world.model.earmarks.of(key)
+        mark = world.model.earmarks.of(key) or world.model.reservations.of(key)
         if mark is not None and mark.number == decision.number and decision.number not in books.flying:
             recall(model, event(decision), world.now)
     for decision in books.flying.values():
-        adopt(model, event(decision), world.now)
+        reserved = world.model.reservations.of((decision.namespace, decision.name))
+        over = reserved is None or reserved.number != decision.number
+        if not (over and any(one.as_freed for one in decision.reservations)):
+            adopt(model, event(decision), world.now)
     return model
 
 
@@ -285,8 +295,9 @@ class Cluster(RuleBasedStateMachine):
         then=st.sampled_from(["", "decide", "run", "run"]),
         in_all=FLOORS,
         layout=st.sampled_from([(), (), (), *LAYOUTS]),
+        runs=st.sampled_from(RUNS),
     )
-    def submit(self, name, shapes, queue_name, priority, slack, then, in_all, layout) -> None:
+    def submit(self, name, shapes, queue_name, priority, slack, then, in_all, layout, runs=None) -> None:
         if ("ns", name) in self.world.books.gangs:
             if not then:
                 return
@@ -298,7 +309,9 @@ class Cluster(RuleBasedStateMachine):
         total = sum(len(one.members) for one in tasks)
         least = max(0, total - slack)
         at = (self.world.now.timestamp() - 1767225600) if priority else 0
-        gang = job(name, *tasks, gang=least, queue=queue_name, priority=priority, at=at, in_all=in_all)
+        gang = job(
+            name, *tasks, gang=least, queue=queue_name, priority=priority, at=at, in_all=in_all, runs=runs
+        )
         for change in layout:
             gang = change(gang)
         self.world.submit(gang.model_copy(update={"uid": f"{name}-{self.world.decisions}"}))
@@ -421,7 +434,7 @@ class Cluster(RuleBasedStateMachine):
                 if column < model.nodes.used.shape[0] and column not in model.resources.capacities:
                     leaving = int(model.nodes.releasing[column, slot])
                     assert leaving == releasing.get(name, {}).get(resource, 0), (name, resource)
-                    counted = int(model.nodes.used[column, slot])
+                    counted = int(model.nodes.used[column, slot] - model.nodes.kept[column, slot])
                     more = max(0, kept.get(name, {}).get(resource, 0) - leaving)
                     assert counted == used.get(name, {}).get(resource, 0) + more, (name, resource)
 
@@ -486,6 +499,8 @@ class Odds:
     owed: float = 0.0
     laid_out: float = 0.0
     among: float = 0.0
+    declared: bool = False
+    """Gangs declare run times, and time passes faster."""
 
 
 def step(cluster: Cluster, dice: random.Random, odds: Odds) -> None:  # noqa: C901, PLR0912 - a table
@@ -506,7 +521,8 @@ def step(cluster: Cluster, dice: random.Random, odds: Odds) -> None:  # noqa: C9
         floor = {"cpu": dice.randint(1, 30) * 1000, "nvidia.com/gpu": dice.randint(0, 9)}
         floor = floor if dice.random() < odds.floors else None
         layout = dice.choice(LAYOUTS) if dice.random() < odds.laid_out else ()
-        cluster.submit(name, shapes, where, priority, slack, "", floor, layout)
+        runs = dice.choice(RUNS) if odds.declared else None
+        cluster.submit(name, shapes, where, priority, slack, "", floor, layout, runs)
     elif what == "hypernode":
         if odds.laid_out:
             change_hypernodes(cluster, dice)
@@ -550,7 +566,7 @@ def step(cluster: Cluster, dice: random.Random, odds: Odds) -> None:  # noqa: C9
             guarantee,
         )
     elif what == "time":
-        cluster.time_passes(dice.choice([1, 31]))
+        cluster.time_passes(dice.choice([1, 31, 31 if odds.declared else 1]))
     elif what == "policy":
         cluster.policy_changes(dice.choice(POLICIES))
         cluster.a_rebuilt_model_decides_the_same(dice.randint(0, 9))
@@ -570,16 +586,18 @@ def change_hypernodes(cluster: Cluster, dice: random.Random) -> None:
         cluster.hypernode_goes(dice.choice([*RACKS, ROW]))
 
 
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("seed", range(120))
 def test_the_promises_hold_through_a_busy_history(seed) -> None:
     odds = Odds(
         floors=0.4 if seed % 4 > 1 else 0.0,
         owed=0.5 if seed % 8 > 3 else 0.0,
         laid_out=0.6 if 40 <= seed < 60 else 0.0,
-        among=0.7 if seed >= 60 else 0.0,
+        among=0.7 if 60 <= seed < 80 else 0.0,
+        declared=seed >= 80,
     )
     dice = random.Random(seed)
-    cluster = Cluster(replace(POLICY, hold=timedelta(seconds=30 if seed % 2 else 3600)))
+    hold = timedelta(seconds=30 if seed % 2 or seed >= 80 else 3600)
+    cluster = Cluster(replace(POLICY, hold=hold, backfill=SHORT if seed >= 80 else POLICY.backfill))
     cluster.some_nodes(dice.randint(2, 5), 4)
     for _ in range(80):
         step(cluster, dice, odds)

@@ -1,0 +1,116 @@
+"""Reserving room for the first gang of a queue that has waited for too long: where it starts the soonest.
+
+A reservation is a decision without bindings and victims. It stands for a while and is worked out anew then;
+its nodes stay the same unless the gang would start clearly sooner on others. It ends when its gang is
+placed, needs something else or is gone, when another gang of the queue comes first, and when its nodes go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from math import inf, isfinite
+from typing import Final
+
+from services.scheduler.core.decisions import Decision
+from services.scheduler.core.displace import begin, kept_rows
+from services.scheduler.core.gangs import Gang
+from services.scheduler.core.lanes import Lane
+from services.scheduler.core.model import Model
+from services.scheduler.core.reservations import Reserved
+from services.scheduler.core.results import keep_room
+from services.scheduler.core.settle import could_ever_fit
+from services.scheduler.core.starts import Ends, Start, is_plain
+
+_CLEARLY: Final = 0.9
+"""Other nodes have to cut the rest of the wait to this part."""
+_MOST_PLACES: Final = 5000
+"""Nodes of a reservation, by shape: a record of the log is made for so many."""
+
+
+def reserve(model: Model, now: datetime) -> list[Decision]:
+    """Reserve room for those who are to have some, and no longer for others."""
+    if not model.waiting.late and not len(model.reservations):
+        return []
+    wanted = dict(_wanted(model))
+    for mark in model.reservations:
+        gang = model.gangs[mark.key]
+        if gang not in wanted:
+            _end(model, gang)
+    decisions: list[Decision] = []
+    for gang, lane in wanted.items():
+        old = model.reservations.of(gang.key)
+        if old is not None and renewal(model, old) > now.timestamp():
+            continue
+        decision = _reserve(model, gang, lane, old, now)
+        if decision is not None:
+            decisions.append(decision)
+            model.waiting.wake(lane)
+    return decisions
+
+
+def renewal(model: Model, mark: Reserved) -> float:
+    """Return when a reservation is worked out anew (POSIX seconds)."""
+    return mark.until - model.policy.backfill.lasts.total_seconds() / 2
+
+
+def next_renewal(model: Model) -> float | None:
+    """Return when the first reservation is worked out anew (POSIX seconds)."""
+    return min((renewal(model, mark) for mark in model.reservations), default=None)
+
+
+def _wanted(model: Model) -> Iterable[tuple[Gang, Lane]]:
+    """Yield the gangs that should have a reservation: the first of each queue, of all the longest waiting."""
+    policy = model.policy.backfill
+    found: list[tuple[Gang, Lane]] = []
+    for lane in model.waiting.late if policy.enabled else ():
+        head = lane.head()
+        if head is not None and is_plain(lane) and could_ever_fit(model, lane):
+            found.append((head[1], lane))
+    found.sort(key=lambda item: (item[0].contract.queue, item[0].order))
+    first: list[tuple[Gang, Lane]] = []
+    count, queue = 0, ""
+    for gang, lane in found:
+        count = count + 1 if gang.contract.queue == queue else 1
+        queue = gang.contract.queue
+        if count <= policy.per_queue:
+            first.append((gang, lane))
+    first.sort(key=lambda item: (item[0].contract.ready_since, item[0].key))
+    yield from first[: policy.in_all]
+
+
+def _reserve(model: Model, gang: Gang, lane: Lane, old: Reserved | None, now: datetime) -> Decision | None:
+    """Reserve room for a gang, or keep it for longer."""
+    start = _start(model, gang, lane, old, now)
+    if start is None or sum(len(slots) for _, slots, _ in start.places) > _MOST_PLACES:
+        _end(model, gang)
+        return None
+    decision = begin(model, gang, now, enqueue=False)
+    until = now + model.policy.backfill.lasts
+    starts = datetime.fromtimestamp(start.at, UTC) if isfinite(start.at) else None
+    decision.reservations = tuple(
+        row.model_copy(update={"as_freed": True, "starts": starts})
+        for row in kept_rows(model, gang, start.places, until)
+    )
+    keep_room(model, gang, decision)
+    return decision
+
+
+def _end(model: Model, gang: Gang) -> None:
+    """Reserve nothing for a gang any more: what it holds, while it waits, depends on that."""
+    if model.reservations.drop(gang.key) is not None and gang.lane is not None:
+        model.waiting.wake(gang.lane)
+
+
+def _start(model: Model, gang: Gang, lane: Lane, old: Reserved | None, now: datetime) -> Start | None:
+    """Return where a gang starts the soonest: where it is to start already unless that is clearly later."""
+    ends = Ends(model, now, gang.key)
+    best = ends.soonest(lane.shapes)
+    if old is None or best is None:
+        return best
+    at = ends.on(old.places)
+    moment = now.timestamp()
+    if at is None or best.at == inf:
+        return best if at is None else Start(at, old.places)
+    sooner = at == inf or best.at - moment < _CLEARLY * (at - moment)
+    return best if sooner else Start(at, old.places)
