@@ -10,7 +10,8 @@ from datetime import timedelta
 
 import pytest
 
-from services.scheduler.core.policy import Backfill, Policy
+from services.scheduler.core.decisions import Decision
+from services.scheduler.core.policy import Backfill, Eviction, Policy
 from shared.events import contracts as c
 from tests.scenarios.scenario import (
     PENDING,
@@ -25,6 +26,7 @@ from tests.scenarios.scenario import (
     removes,
     submits,
 )
+from tests.scenarios.world import START, World
 
 LATE = 301
 """Seconds after which a gang that waits from the beginning is late."""
@@ -117,8 +119,13 @@ CASES = [
     Scenario(
         "nodes that are not reserved are anybody's",
         nodes=TWO,
-        jobs=[*HALF, small("third", 2, runs=99999), small("fourth", 2, runs=99999), large()],
-        then=[passes(LATE), finishes("third"), submits(small("other", 1, at=LATE))],
+        jobs=[
+            *HALF,
+            small("third", 2, runs=99999, at=1),
+            small("fourth", 2, runs=99999, at=1),
+            large(at=2),
+        ],
+        then=[passes(LATE + 2), finishes("third"), submits(small("other", 1, at=LATE))],
         expect={"large": PENDING, "other": placed(n2=1)},
     ),
     Scenario(
@@ -170,3 +177,113 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_scenario(case: Scenario) -> None:
     case.run()
+
+
+def reserving(*jobs: c.Gang, nodes: int = 1, policy: Policy | None = None) -> tuple[World, Decision]:
+    """A world whose large gang is late, and the decision that reserves room for it, carried out."""
+    world = World(policy)
+    world.queue(queue("default"))
+    for number in range(1, nodes + 1):
+        world.node(node(f"n{number}", gpu=4))
+    for gang in jobs:
+        world.submit(gang)
+    world.settle()
+    world.pass_time(LATE)
+    (decision,) = world.decide()
+    world.carry_out(decision)
+    return world, decision
+
+
+def test_a_reservation_says_its_nodes_and_when_all_of_it_should_be_free() -> None:
+    _, decision = reserving(*HALF, large())
+    assert (decision.rows, decision.evictions) == ([], ())
+    (row,) = decision.reservations
+    assert (row.node, row.pods, row.as_freed) == ("n1", 1, True)
+    assert row.starts == START + timedelta(hours=1)
+
+
+def test_the_start_is_unknown_when_run_times_are_and_the_oldest_pods_are_awaited() -> None:
+    old = small("old", 4)
+    world, decision = reserving(old, small("young", 4, at=1), large(at=1), nodes=2)
+    (row,) = decision.reservations
+    assert row.starts is None
+    first = next(pod.node for pod in world.members(("ns", "old")))
+    assert row.node in ("n1", first)
+
+
+def test_reservations_stand_and_are_renewed_before_their_time_is_over() -> None:
+    world, first = reserving(*HALF, large())
+    world.pass_time(599)
+    assert world.decide() == []
+    world.pass_time(2)
+    (second,) = world.decide()
+    assert [row.node for row in second.reservations] == [row.node for row in first.reservations]
+    assert second.reservations[0].starts == first.reservations[0].starts
+    assert second.reservations[0].until == first.reservations[0].until + timedelta(seconds=601)
+
+
+def test_a_reservation_moves_only_to_where_its_gang_starts_clearly_sooner() -> None:
+    a, b = small("a", 4, runs=7200), small("b", 4, runs=7300)
+    world, first = reserving(a, b, large(at=1), nodes=2)
+    (row,) = first.reservations
+    for runs, moves in ((7000.0, False), (3600.0, True)):
+        world.submit(b.model_copy(update={"run_seconds": runs}))
+        world.pass_time(601)
+        (decision,) = world.decide()
+        world.carry_out(decision)
+        assert (decision.reservations[0].node != row.node) is moves
+
+
+def test_one_gang_of_a_queue_has_a_reservation_and_a_few_in_all() -> None:
+    policy = replace(choosing(in_all=2), eviction=Eviction(preempt=False, reclaim=False))
+    world = World(policy)
+    for name in ("default", "a", "b"):
+        world.queue(queue(name))
+    for number in range(4):
+        world.node(node(f"n{number}", gpu=4))
+        world.submit(small(f"full{number}", 4, runs=9999))
+    world.settle()
+    for number, name in enumerate(("default", "default", "a", "b")):
+        world.submit(large(f"large{number}", queue=name, at=number))
+    world.settle()
+    world.pass_time(LATE + 4)
+    assert sorted(decision.name for decision in world.decide()) == ["large0", "large2"]
+
+
+def test_nothing_is_looked_at_while_no_gang_is_late() -> None:
+    world = World()
+    world.queue(queue("default"))
+    world.node(node("n1", gpu=4))
+    for gang in (*HALF, large()):
+        world.submit(gang)
+    world.settle()
+    assert not world.model.waiting.late
+    assert not world.model.nodes.kept.any()
+    world.pass_time(LATE)
+    world.decide()
+    assert len(world.model.waiting.late) == 1
+
+
+def test_smaller_gangs_do_not_pass_a_large_one_for_ever() -> None:
+    """A stream of small gangs of unknown run time, each of which starts before the last has ended."""
+    for policy, starts in ((Policy(), True), (choosing(enabled=False), False)):
+        world = World(policy)
+        world.queue(queue("default"))
+        world.node(node("n1", gpu=4))
+        world.submit(small("s0", 2))
+        world.submit(small("s1", 2))
+        world.settle()
+        world.submit(large(at=0))
+        for number in range(2, 40):
+            world.pass_time(200)
+            world.submit(small(f"s{number}", 2, at=number * 200))
+            world.settle()
+            running = sorted(
+                (pod.created_at, pod.gang or "")
+                for pod in world.books.pods.values()
+                if pod.node is not None and pod.gang != "large"
+            )
+            if running:
+                world.remove_gang(("ns", running[0][1]))
+            world.settle()
+        assert bool([pod for pod in world.members(("ns", "large")) if pod.node]) is starts

@@ -57,8 +57,9 @@ def decide(model: Model, now: datetime, *, limit: int | None = None) -> Outcome:
         cycle.backfill()
         evicting, cool_at = make_room(model, now)
         cycle.add_surplus()
-        if not model.waiting.active:
-            reserving = reserve(model, now)
+    placing = cycle.launch()
+    if finished and not model.waiting.active:
+        reserving = reserve(model, now)
     alarms = (
         model.retries.next(),
         model.waiting.timers.next(),
@@ -71,7 +72,7 @@ def decide(model: Model, now: datetime, *, limit: int | None = None) -> Outcome:
     )
     wake = [at for at in alarms if at]
     return Outcome(
-        [*resend, *cycle.launch(), *evicting, *reserving],
+        [*resend, *placing, *evicting, *reserving],
         not finished or bool(model.waiting.active),
         datetime.fromtimestamp(min(wake), UTC) if wake else None,
     )

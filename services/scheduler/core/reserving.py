@@ -2,7 +2,8 @@
 
 A reservation is a decision without bindings and victims. It stands for a while and is worked out anew then;
 its nodes stay the same unless the gang would start clearly sooner on others. It ends when its gang is
-placed, needs something else or is gone, when another gang of the queue comes first, and when its nodes go.
+placed, needs something else or is gone, when one of a higher priority is late in its queue, and when its
+nodes go.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final
 
 from services.scheduler.core.decisions import Decision
 from services.scheduler.core.displace import begin, kept_rows
-from services.scheduler.core.gangs import Gang
+from services.scheduler.core.gangs import Gang, OrderKey
 from services.scheduler.core.lanes import Lane
 from services.scheduler.core.model import Model
 from services.scheduler.core.reservations import Reserved
@@ -60,14 +61,13 @@ def next_renewal(model: Model) -> float | None:
 
 
 def _wanted(model: Model) -> Iterable[tuple[Gang, Lane]]:
-    """Yield the gangs that should have a reservation: the first of each queue, of all the longest waiting."""
+    """Yield the gangs that should have a reservation: the first of each queue, of all the longest waiting.
+
+    Those that have one come first.
+    """
     policy = model.policy.backfill
-    found: list[tuple[Gang, Lane]] = []
-    for lane in model.waiting.late if policy.enabled else ():
-        head = lane.head()
-        if head is not None and is_plain(lane) and could_ever_fit(model, lane):
-            found.append((head[1], lane))
-    found.sort(key=lambda item: (item[0].contract.queue, item[0].order))
+    found = list(_late(model)) if policy.enabled else []
+    found.sort(key=lambda item: (item[0].contract.queue, *_turn(model, item[0])))
     first: list[tuple[Gang, Lane]] = []
     count, queue = 0, ""
     for gang, lane in found:
@@ -75,8 +75,30 @@ def _wanted(model: Model) -> Iterable[tuple[Gang, Lane]]:
         queue = gang.contract.queue
         if count <= policy.per_queue:
             first.append((gang, lane))
-    first.sort(key=lambda item: (item[0].contract.ready_since, item[0].key))
+    first.sort(
+        key=lambda item: (
+            model.reservations.of(item[0].key) is None,
+            item[0].contract.ready_since,
+            item[0].key,
+        )
+    )
     yield from first[: policy.in_all]
+
+
+def _late(model: Model) -> Iterable[tuple[Gang, Lane]]:
+    """Yield the heads of late lanes, and who has a reservation behind them."""
+    late = model.waiting.late
+    gangs = {gang: lane for lane in late if (head := lane.head()) is not None for gang in head[1:]}
+    for mark in model.reservations:
+        gang = model.gangs[mark.key]
+        if gang.lane is not None and gang.lane in late:
+            gangs[gang] = gang.lane
+    return ((gang, lane) for gang, lane in gangs.items() if is_plain(lane) and could_ever_fit(model, lane))
+
+
+def _turn(model: Model, gang: Gang) -> tuple[int, bool, OrderKey]:
+    """Return a gang's place: who has a reservation keeps it unless one of a higher priority needs it."""
+    return -gang.contract.priority, model.reservations.of(gang.key) is None, gang.order
 
 
 def _reserve(model: Model, gang: Gang, lane: Lane, old: Reserved | None, now: datetime) -> Decision | None:

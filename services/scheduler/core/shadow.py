@@ -1,4 +1,4 @@
-"""Who may use room that is reserved: gangs that end before its gang starts, and those that come before it.
+"""Who may use room that is reserved: gangs that end before its gang starts, and those of a higher priority.
 
 They are looked for among the gangs that found no room beside the reservations, lane by lane: only where a
 gang would fit if nothing were reserved are the run times of the lane's gangs looked at.
@@ -53,7 +53,7 @@ def _has_room(model: Model, lane: Lane) -> bool:
 
 
 def _may_use(model: Model, gang: Gang, mark: Reserved, now: datetime) -> bool:
-    """Whether a gang ends before that of a reservation starts, or comes before it."""
+    """Whether a gang ends before that of a reservation starts, or is of a higher priority."""
     if gang.key == mark.key or _precedes(model, gang, mark):
         return True
     seconds = gang.contract.run_seconds
@@ -62,9 +62,8 @@ def _may_use(model: Model, gang: Gang, mark: Reserved, now: datetime) -> bool:
 
 
 def _precedes(model: Model, gang: Gang, mark: Reserved) -> bool:
-    """In its own queue, the order of gangs; between queues, only priority."""
+    """By priority alone, of gangs in one queue or else of queues: nobody else delays who waited for long."""
     queue = model.queues.get(gang.contract.queue)
-    owner = model.gangs.get(mark.key)
     if queue is not mark.queue:
         return queue.outranks(mark.queue)
-    return owner is not None and gang.order < owner.order
+    return gang.contract.priority > model.gangs[mark.key].contract.priority

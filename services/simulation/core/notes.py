@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from services.admission.core.violations import Violation
+from shared.api import names
 from shared.api.duration import parse_duration
 
 AT: Final = "pumice.dev/at"
@@ -20,6 +21,8 @@ GRACE: Final = "pumice.dev/grace-period"
 OF_OBJECTS: Final = (AT, DELETE_AT)
 OF_PODS: Final = (RUN_FOR, EXIT_CODE, GRACE)
 _ALL: Final = (*OF_OBJECTS, *OF_PODS)
+_OF_CLUSTERS: Final = (names.RUN_TIME,)
+"""Named alike, and of the same meaning in every cluster."""
 _MOST_CODE: Final = 255
 _ALIKE: Final = 0.75
 PATH: Final = "metadata.annotations"
@@ -69,7 +72,11 @@ def annotation_rules(
             if problem:
                 right = False
                 yield Violation("invalid", at, problem)
-        elif name.startswith("pumice.dev/") and (close := get_close_matches(name, _ALL, 1, _ALIKE)):
+        elif (
+            name.startswith("pumice.dev/")
+            and name not in _OF_CLUSTERS
+            and (close := get_close_matches(name, _ALL, 1, _ALIKE))
+        ):
             yield Violation("unknown-annotation", at, f'is not known; did you mean "{close[0]}"?')
     if right and AT in allowed and DELETE_AT in annotations:
         appears, gone = read_times(annotations)
