@@ -56,6 +56,8 @@ class Applier:
         self._model = model
         self._pods = pods
         self._groups = groups
+        self._kept: dict[str, str] = {}
+        """Nodes last told to be kept, by gang: a reservation that is only renewed is no news."""
 
     def carry_out(self, decision: GangDecided) -> None:
         """Do what a decision says."""
@@ -98,6 +100,9 @@ class Applier:
             f"takes away {len(victims)} pods" if victims else "",
             f"keeps {', '.join(one.node for one in decision.reservations)}" if decision.reservations else "",
         ]
+        kept, self._kept[name] = self._kept.get(name), parts[-1]
+        if not bindings and not victims and kept == parts[-1]:
+            return
         self._history.tell("decided", f"Gang {name}", "; ".join(filter(None, parts)))
 
     def _evict(self, eviction: Eviction, name: str) -> None:

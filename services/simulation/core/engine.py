@@ -41,7 +41,7 @@ _UNREACHABLE: Final = timedelta(seconds=300)
 _TICK: Final = timedelta(microseconds=1)
 _MOST_TURNS: Final = 100_000
 """Turns of controllers at one moment."""
-_IDLE_WAKES: Final = 1000
+_IDLE_WAKES: Final = 100
 """Times that the scheduler looks again, with nothing else left to happen, before that is the end."""
 
 
