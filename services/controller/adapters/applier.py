@@ -1,8 +1,7 @@
 """The applier: carries gang decisions out, whole or not at all.
 
-A crash at any point is harmless: pods on nodes say that their gang was let in, so that its PodGroup leaves
-Pending in the write that says Running. Pods that are made without a node do not say so, and for them it
-leaves Pending first. Whoever finds less than a whole gang on nodes waits for its decision to be carried out
+A crash at any point is harmless: the PodGroup leaves Pending first, and pods on nodes say as well that their
+gang was let in. Whoever finds less than a whole gang on nodes waits for its decision to be carried out
 again, and takes them back when none comes. The offset is committed by the caller, after the result and the
 pods' states are on the log.
 """
@@ -180,7 +179,7 @@ class Applier:
         return Gang(entry.wanted, entry.status, group, pods, nodes, taken)
 
     async def _apply(self, decision: GangDecided, gang: Gang) -> Conclusion:
-        verdict = examine(decision, gang, born_bound=self._hands.settings.born_bound)
+        verdict = examine(decision, gang)
         if verdict.refused or gang.wanted is None or gang.group is None:
             return Conclusion(DecisionOutcome.REFUSED, message=verdict.refused)
         staying = await self._evictor.evict(decision.evictions)

@@ -102,11 +102,8 @@ class Conclusion:
         return replace(self, outcome=outcome, eviction_failures=staying, message=message)
 
 
-def examine(decision: GangDecided, gang: Gang, *, born_bound: bool = True) -> Verdict:
-    """Say what each binding needs, or why the decision is void.
-
-    With ``born_bound`` the first pod on its node says that the gang was let in: no write before it has to.
-    """
+def examine(decision: GangDecided, gang: Gang) -> Verdict:
+    """Say what each binding needs, or why the decision is void."""
     refused = _void(decision, gang)
     if refused or gang.wanted is None or gang.group is None:
         return Verdict(refused)
@@ -114,7 +111,7 @@ def examine(decision: GangDecided, gang: Gang, *, born_bound: bool = True) -> Ve
     steps = tuple(_step(binding, members, gang) for binding in decision.bindings)
     enough = not decision.bindings or _is_possible(decision, gang, steps)
     return Verdict(
-        enqueue=not gang.group.admitted and decision.enqueue and enough and not (born_bound and steps),
+        enqueue=not gang.group.admitted and decision.enqueue and enough,
         steps=steps,
         hopeless=not enough,
     )

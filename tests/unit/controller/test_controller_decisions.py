@@ -69,13 +69,11 @@ def pod(name="train-worker-0", node=None, **more) -> PodView:
 
 
 # ----------------------------------------------------------------------------------------- examine
-@pytest.mark.parametrize(
-    ("bindings", "born_bound", "enqueue"), [(True, True, False), (True, False, True), (False, True, True)]
-)
-def test_a_podgroup_leaves_pending_first_only_where_no_bound_pod_would_say_so(bindings, born_bound, enqueue):
+@pytest.mark.parametrize("bindings", [True, False])
+def test_a_new_gang_is_let_in_and_created_bound(bindings):
     decided = decision() if bindings else decision(bindings=(), minimum=0)
-    verdict = apply.examine(decided, gang(), born_bound=born_bound)
-    assert (verdict.refused, verdict.enqueue, verdict.hopeless) == ("", enqueue, False)
+    verdict = apply.examine(decided, gang())
+    assert (verdict.refused, verdict.enqueue, verdict.hopeless) == ("", True, False)
     assert [type(step) for step in verdict.steps] == [apply.CreateBound] * (4 if bindings else 0)
 
 
