@@ -79,7 +79,7 @@ async def test_a_gang_bound_in_part_whose_decision_is_lost_is_taken_back_and_dec
 
 async def test_a_bound_pod_that_ended_while_nobody_looked_is_told_before_its_decisions_result(world):
     async with world(started=False) as w:
-        life = Life(10, "after")  # two queues (4 writes), job, podgroup, four pods
+        life = Life(11, "after")  # two queues (4 writes), job, podgroup and its phase, four pods
         await w.start(cluster=Mortal(w.cluster, life), log=Mortal(w.log, life))
         await w.admit(job())
         await w.decide()
