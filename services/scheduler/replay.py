@@ -34,7 +34,7 @@ def replay(
         Literal["table", "json"], typer.Option("-o", "--output", help="What is printed.")
     ] = "table",
 ) -> None:
-    """Make the scheduler's decisions again from the log, and say what differs.
+    """Make decisions again from the log, and say what differs.
 
     With the policy that decided then nothing does: if something does, the exit code is 1. With another policy
     each cycle is compared in the world as it was.

@@ -21,7 +21,7 @@ GROUP: Final = "pumice.commands"
 KNOWN: Final = {
     "install": "Prepare a cluster for Pumice",
     "policy": "Look at configurations of the scheduler",
-    "replay": "Make the scheduler's decisions again from the log",
+    "replay": "Make decisions again from the log",
     "simulate": "Run a scenario in virtual time",
     "uninstall": "Take out of a cluster what install put in",
     "up": "Start the whole platform in this process",
