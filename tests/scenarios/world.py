@@ -187,19 +187,20 @@ class World:
 
     def evict(self, decision: Decision, result: c.DecisionApplied, fail: frozenset[str]) -> None:
         """Take the victims away that are there still, but for those that refuse."""
-        failures: list[c.BindFailure] = []
+        failures: list[c.EvictionFailure] = []
         for one in decision.evictions:
             key = (one.namespace, one.pod)
             pod = self.books.pods.get(key)
             if one.pod in fail:
-                failures.append(c.BindFailure(pod=one.pod, node="", code="x", message="x"))
+                refused = {"namespace": one.namespace, "pod": one.pod, "uid": one.uid}
+                failures.append(c.EvictionFailure(**refused, code="x", message="x"))
             elif pod is not None and pod.uid == one.uid:
                 self.pod(pod.model_copy(update={"releasing": True}))
                 self.books.leaving[key] = one.uid
         if failures:
             self.books.earmarks.pop((decision.namespace, decision.name), None)
         outcome = c.DecisionOutcome.PARTIAL if failures else c.DecisionOutcome.APPLIED
-        self.say(result.model_copy(update={"failures": tuple(failures)}), outcome)
+        self.say(result.model_copy(update={"eviction_failures": tuple(failures)}), outcome)
 
     def carry_out(self, decision: Decision, fail: frozenset[str] = frozenset()) -> None:
         """Do what the controller does: all of it, or with failures as far as the minimum allows."""

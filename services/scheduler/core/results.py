@@ -178,12 +178,8 @@ def expire_evicting(model: Model, one: Evicting, now: datetime) -> Decision | No
 def _evicted(model: Model, one: Evicting, result: DecisionApplied) -> None:
     """Take in what became of victims. When some stay, the gang is decided anew."""
     good = result.outcome in (DecisionOutcome.APPLIED, DecisionOutcome.PARTIAL)
-    failed = {failure.pod for failure in result.failures}
-    stay = [
-        uid
-        for uid, (namespace, name) in one.left.items()
-        if not good or name in failed or f"{namespace}/{name}" in failed
-    ]
+    failed = {failure.uid for failure in result.eviction_failures}
+    stay = [uid for uid in one.left if not good or uid in failed]
     one.resolved = good
     model.evictions.watch(one, _due(model, result.at))
     _spare(model, one, stay)
