@@ -330,7 +330,7 @@ class Applier:
             memory.decision = decision.decision
             memory.decided_generation = decision.gang.generation
             memory.decided_at = decision.decided_at
-            if result.outcome is not DecisionOutcome.ROLLED_BACK:
+            if decision.bindings and result.outcome is not DecisionOutcome.ROLLED_BACK:
                 memory.placed_generation = decision.gang.generation
             memory.reports.forget()
             self._count_refusals(memory, result)

@@ -171,6 +171,19 @@ async def test_a_write_at_the_same_time_does_not_save_a_victim(world):
         assert "bare" not in w.pods()
 
 
+async def test_a_gang_that_others_went_for_still_waits_to_be_let_in(world):
+    async with world() as w:
+        await w.admit(job())
+        pod = await foreign(w)
+        result = await evict(w, pod)
+        assert result.outcome is DecisionOutcome.APPLIED
+        w.cluster.stop_pods()
+        await w.admit(job("later"), "sub-2")
+        await w.until(lambda: len(w.cluster.all(r.PODGROUPS)) == 2)
+        assert {group["status"]["phase"] for group in w.cluster.all(r.PODGROUPS)} == {"Pending"}
+        assert w.pods() == {}
+
+
 async def test_nobody_goes_for_a_gang_that_is_no_more(world):
     async with world() as w:
         await w.admit(job())
