@@ -78,11 +78,8 @@ def give_up(model: Model, decision: Decision, why: Reason) -> None:
     if evicting is not None:
         _spare(model, evicting, list(evicting.left))
     _end_earmark(model, decision)
-    gang = model.gangs.get((decision.namespace, decision.name))
-    if gang is not None and (gang.contract.uid, gang.contract.generation) == (
-        decision.uid,
-        decision.generation,
-    ):
+    gang = _present(model, decision)
+    if gang is not None:
         gang.enqueued = False
         gang.held = why
         model.dirty[gang] = None
@@ -161,12 +158,7 @@ def expire_evicting(model: Model, one: Evicting, now: datetime) -> Decision | No
     decision = one.decision
     if decision.number not in model.evictions.by_number or one.due > now.timestamp():
         return None
-    gang = model.gangs.get((decision.namespace, decision.name))
-    there = gang is not None and (gang.contract.uid, gang.contract.generation) == (
-        decision.uid,
-        decision.generation,
-    )
-    if not one.resolved and there:
+    if not one.resolved and _present(model, decision) is not None:
         model.evictions.watch(one, _due(model, now))
         decision.again = True
         return decision
@@ -293,10 +285,10 @@ def _shape_of(gang: Gang, reservation: Reservation) -> Shape | None:
     return next((task.shape for task in gang.tasks if task.name == reservation.task), None)
 
 
-def _present(model: Model, ref: GangRef) -> Gang | None:
-    """Return the gang if it is still of this generation."""
-    gang = model.gangs.get((ref.namespace, ref.name))
-    same = gang is not None and (gang.contract.uid, gang.contract.generation) == (ref.uid, ref.generation)
+def _present(model: Model, about: GangRef | Decision) -> Gang | None:
+    """Return the gang that this is about if it is still of this generation."""
+    gang = model.gangs.get((about.namespace, about.name))
+    same = gang is not None and (gang.contract.uid, gang.contract.generation) == (about.uid, about.generation)
     return gang if same else None
 
 
