@@ -7,7 +7,7 @@ not need it any more or is gone, when some victim refuses to go, and in any case
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,16 +109,9 @@ class Earmarks:
     def is_free(self, mark: Earmark) -> bool:
         """Whether the gang can be placed on its room now: what was to leave has left."""
         nodes = self._nodes
-        mine: dict[int, dict[int, int]] = {}
-        for shape, slots, counts in mark.places:
-            shape.rules.refresh()
-            allowed = shape.rules.allowed
-            if not all(allowed.item(slot) for slot in slots):
-                return False
-            for slot, count in zip(slots, counts, strict=True):
-                row = mine.setdefault(slot, {})
-                for column, amount in shape.amounts:
-                    row[column] = row.get(column, 0) + amount * count
+        if not self.is_possible(mark):
+            return False
+        mine = by_slot(mark.places)
         where = np.array(list(mine), np.intp)
         if nodes.over[where].any():
             return False
@@ -149,6 +142,17 @@ class Earmarks:
                 if sign < 0:
                     nodes.release(slot)
             self._queues.charge(mark.queue, shape.amounts, sign * sum(counts))
+
+
+def by_slot(places: Iterable[Place]) -> dict[int, dict[int, int]]:
+    """Return what pods on places need: amounts by slot and column."""
+    needs: dict[int, dict[int, int]] = {}
+    for shape, slots, counts in places:
+        for slot, count in zip(slots, counts, strict=True):
+            row = needs.setdefault(slot, {})
+            for column, amount in shape.amounts:
+                row[column] = row.get(column, 0) + amount * count
+    return needs
 
 
 def _times(amounts: Amounts, count: int) -> Amounts:

@@ -55,7 +55,7 @@ class Evictor:
         stopped = [
             lane
             for lane in self._model.waiting.lanes.values()
-            if not lane.surplus and isinstance(lane.stop, NoRoom | NoQuota) and _is_searched(lane)
+            if not lane.surplus and isinstance(lane.stop, NoRoom | NoQuota) and lane.is_plain
         ]
         if not stopped:
             return []
@@ -296,8 +296,3 @@ class Evictor:
         if self._leaving is None:
             self._leaving = leaving(self._model)
         return self._leaving
-
-
-def _is_searched(lane: Lane) -> bool:
-    """Whether room for a gang can be told by amounts: not where it lies, nor beside whom, matters."""
-    return lane.layout is None and all(shape.is_plain for shape, _ in lane.shapes)

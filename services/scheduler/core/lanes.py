@@ -153,6 +153,11 @@ class Lane:
         return [shape for shape, _ in self.shapes]
 
     @property
+    def is_plain(self) -> bool:
+        """Whether amounts alone say if a gang has room: not where it lies, nor beside whom, matters."""
+        return self.layout is None and all(shape.is_plain for shape, _ in self.shapes)
+
+    @property
     def starts(self) -> bool:
         """Its gangs hold nothing yet."""
         return self.signature[1] == START

@@ -21,7 +21,7 @@ from services.scheduler.core.model import Model
 from services.scheduler.core.reservations import Reserved
 from services.scheduler.core.results import keep_room
 from services.scheduler.core.settle import could_ever_fit
-from services.scheduler.core.starts import Ends, Start, is_plain
+from services.scheduler.core.starts import Ends, Start
 
 _CLEARLY: Final = 0.9
 """Other nodes have to cut the rest of the wait to this part."""
@@ -93,7 +93,7 @@ def _late(model: Model) -> Iterable[tuple[Gang, Lane]]:
         gang = model.gangs[mark.key]
         if gang.lane is not None and gang.lane in late:
             gangs[gang] = gang.lane
-    return ((gang, lane) for gang, lane in gangs.items() if is_plain(lane) and could_ever_fit(model, lane))
+    return ((gang, lane) for gang, lane in gangs.items() if lane.is_plain and could_ever_fit(model, lane))
 
 
 def _turn(model: Model, gang: Gang) -> tuple[int, bool, OrderKey]:

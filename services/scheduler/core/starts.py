@@ -15,9 +15,8 @@ from math import inf
 import numpy as np
 
 from services.scheduler.core.columns import BoolArray, FloatArray, IntArray, SlotArray
-from services.scheduler.core.earmarks import Place
+from services.scheduler.core.earmarks import Place, by_slot
 from services.scheduler.core.gangs import Key
-from services.scheduler.core.lanes import Lane
 from services.scheduler.core.model import Model
 from services.scheduler.core.shapes import Shape
 
@@ -30,11 +29,6 @@ class Start:
 
     at: float
     places: tuple[Place, ...]
-
-
-def is_plain(lane: Lane) -> bool:
-    """Whether amounts alone say if a gang has room."""
-    return lane.layout is None and all(shape.is_plain for shape, _ in lane.shapes)
 
 
 class Ends:
@@ -78,15 +72,11 @@ class Ends:
 
     def on(self, places: tuple[Place, ...]) -> float | None:
         """Return when places that are chosen already are all free; None: never."""
-        needs: dict[int, dict[int, int]] = {}
-        for shape, slots, counts in places:
+        for shape, slots, _ in places:
             shape.rules.refresh()
             if not all(shape.rules.allowed.item(slot) and not self._shut.item(slot) for slot in slots):
                 return None
-            for slot, count in zip(slots, counts, strict=True):
-                row = needs.setdefault(slot, {})
-                for column, amount in shape.amounts:
-                    row[column] = row.get(column, 0) + amount * count
+        needs = by_slot(places)
 
         def enough(at: int) -> bool:
             free = self._at(at)
