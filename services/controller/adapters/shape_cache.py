@@ -10,7 +10,7 @@ import orjson
 from services.controller.adapters.label_keys import LabelKeys
 from services.controller.core.kin import chosen
 from services.controller.core.model import JSON, Priorities
-from services.controller.core.shapes import marks, shape_of
+from services.controller.core.shapes import marks_of, shape_of
 from shared.api import names
 from shared.api.pods import PodSpec
 from shared.events.contracts import Shape
@@ -60,8 +60,7 @@ class Shapes:
     def of(self, pod: JSON, priorities: Priorities) -> Shape:
         """Return a pod's shape. Raises ValueError for one that cannot be read."""
         spec: dict[str, Any] = pod.get("spec") or {}
-        meta = pod["metadata"]
-        annotations = marks(meta.get("labels") or {}, meta.get("annotations") or {})
+        annotations = marks_of(pod)
         relevant = {name: spec[name] for name in _SHAPE_FIELDS if name in spec}
         relevant["containers"] = [placing(one) for one in spec.get("containers") or ()]
         priority = priorities.of(spec.get("priorityClassName") or "")

@@ -20,7 +20,7 @@ from services.controller.core.lifecycle import OBEYING
 from services.controller.core.model import JSON, GroupView, Priorities, Task, Wanted
 from services.controller.core.plans import Plan, World
 from services.controller.core.pods import inherited_labels, make_pod, pod_annotations
-from services.controller.core.shapes import marks, priority_of, shape_of
+from services.controller.core.shapes import marks_of, priority_of, shape_of
 from shared.api import names
 from shared.api.pods import PodSpec
 from shared.events.contracts import Shape
@@ -92,9 +92,7 @@ def _without_program(container: JSON) -> JSON:
 def read_admitted(pod: JSON, priorities: Priorities) -> Admitted:
     """Read the answer to a trial. Raises ValueError for one that cannot be read."""
     spec = PodSpec.model_validate(pod.get("spec") or {})
-    meta = pod["metadata"]
-    annotations = marks(meta.get("labels") or {}, meta.get("annotations") or {})
-    shape = shape_of(spec, annotations, priorities)
+    shape = shape_of(spec, marks_of(pod), priorities)
     return Admitted(shape.model_copy(update={"priority": 0}), spec.priority_class_name)
 
 

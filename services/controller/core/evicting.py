@@ -17,7 +17,6 @@ from shared.events.contracts import Eviction, EvictionFailure
 EVENT: Final = "Evict"
 _CONDITION: Final = "DisruptionTarget"
 _REASON: Final = "PreemptionByScheduler"
-_ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
 def is_to_go(eviction: Eviction, pod: JSON | None) -> bool:
@@ -25,7 +24,7 @@ def is_to_go(eviction: Eviction, pod: JSON | None) -> bool:
     if pod is None:
         return False
     view = read_pod(pod)
-    return view.uid == eviction.uid and not view.deleting and view.phase not in _ENDED
+    return view.uid == eviction.uid and not view.deleting and not view.finished
 
 
 def disruption(eviction: Eviction, now: datetime) -> JSON:

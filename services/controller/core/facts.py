@@ -12,7 +12,7 @@ from datetime import datetime
 from services.controller.core.exposing import read_urls
 from services.controller.core.model import JSON, Wanted
 from services.controller.core.podview import owner_job, read_pod
-from services.controller.core.shapes import marks
+from services.controller.core.shapes import marks_of
 from services.controller.core.status import Status
 from shared.api import names
 from shared.api.core import Node, PriorityClass
@@ -79,7 +79,7 @@ def pod_state(
         created_at=parse_time(meta["creationTimestamp"]),
         started_at=view.started_at,
         scheduled_at=_scheduled_at(raw),
-        cooldown=_cooldown(marks(meta.get("labels") or {}, annotations)),
+        cooldown=_cooldown(marks_of(raw)),
         budgets=budgets,
     )
 

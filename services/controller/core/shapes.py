@@ -41,6 +41,12 @@ def marks(labels: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str
     return {key: labels[key] for key in _BY_LABEL if key in labels} | dict(annotations)
 
 
+def marks_of(pod: JSON) -> dict[str, str]:
+    """Return :func:`marks` of a pod."""
+    meta = pod["metadata"]
+    return marks(meta.get("labels") or {}, meta.get("annotations") or {})
+
+
 def priority_of(spec: PodSpec, priorities: Priorities) -> int:
     """Return a pod's priority: what the API server resolved, else its class' value."""
     return spec.priority if spec.priority is not None else priorities.of(spec.priority_class_name)

@@ -9,7 +9,7 @@ from services.controller.core.facts import pod_state
 from services.controller.core.kin import chosen
 from services.controller.core.members import group_of
 from services.controller.core.podview import PodView, owner_job, read_pod
-from services.controller.core.shapes import shape_of
+from services.controller.core.shapes import marks_of, shape_of
 from services.scheduler.core.model import Model
 from services.simulation.core.budgets import Budgets
 from services.simulation.core.history import History, full_name
@@ -61,6 +61,9 @@ class Pods:
         status = {
             "phase": "Running",
             "startTime": format_time(now),
+            "conditions": [
+                {"type": "PodScheduled", "status": "True", "lastTransitionTime": format_time(now)}
+            ],
             "containerStatuses": [{"name": "main", "ready": True, "state": {"running": {}}}],
         }
         pod = self._store.put(r.PODS, {**pod, "status": status})
@@ -140,7 +143,7 @@ class Pods:
     def shape(self, pod: JSON) -> Shape:
         """Return a pod's shape."""
         spec = PodSpec.model_validate(pod.get("spec") or {})
-        shape = shape_of(spec, _annotations(pod), self._store.priorities)
+        shape = shape_of(spec, marks_of(pod), self._store.priorities)
         labels = chosen(pod["metadata"].get("labels") or {}, self._store.label_keys)
         return shape.model_copy(update={"labels": labels}) if labels else shape
 

@@ -10,7 +10,7 @@ from services.simulation.core.engine import Simulation
 from services.simulation.core.timeline import seconds
 from shared.api import resources as r
 from shared.events.contracts import Eviction, GangDecided, GangRef
-from tests.unit.simulation.worlds import happened, job, node, scenario
+from tests.unit.simulation.worlds import happened, job, node, pod, run, scenario
 
 
 class World(Simulation):
@@ -81,3 +81,34 @@ def test_a_victim_that_ended_meanwhile_is_not_evicted() -> None:
     )
     world.evict("low-w-0", "high")
     assert outcome.as_json()["evicted"] == []
+
+
+URGENT = {
+    "apiVersion": "scheduling.k8s.io/v1",
+    "kind": "PriorityClass",
+    "metadata": {"name": "urgent"},
+    "value": 100,
+}
+
+
+@pytest.mark.parametrize(("says", "evicted"), [("true", ["default/low-w-0"]), ("false", [])])
+def test_a_pods_label_says_whether_it_may_be_evicted(says: str, evicted: list[str]) -> None:
+    low = job("low")
+    low["spec"]["tasks"][0]["template"]["metadata"]["labels"] = {"volcano.sh/preemptable": says}
+    high = job("high", at="5s", run_for="10s", spec={"priorityClassName": "urgent"})
+    found = run(URGENT, node("a"), low, high, until=timedelta(minutes=10))
+    assert [one["pod"] for one in found["evicted"]] == evicted
+
+
+def test_a_cooldown_begins_when_its_pod_is_bound() -> None:
+    group = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g"},
+        "spec": {"minMember": 1},
+    }
+    low = pod("low", 8, group="g")
+    low["metadata"]["labels"] = {"volcano.sh/cooldown-time": "60s"}
+    high = job("high", at="110s", run_for="10s", spec={"priorityClassName": "urgent"})
+    found = run(URGENT, node("a", at="100s"), group, low, high, until=timedelta(minutes=10))
+    assert [(one["pod"], one["at"]) for one in found["evicted"]] == [("default/low", 160.0)]
