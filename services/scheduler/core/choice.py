@@ -7,7 +7,7 @@ the order of tasks, and where one shape finds no room, of the next.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from services.scheduler.core.gangs import Gang, Pick, by_shape
 from services.scheduler.core.layout import is_laid_out
@@ -65,11 +65,11 @@ def choose(gang: Gang, counts: dict[Shape, int]) -> None:
             must += _some(pick, pick.members[:left])
             more += _some(pick, pick.members[left:])
             left -= min(left, len(pick.members))
-    gang.needs = replace(gang.needs, must=must, more=more)
+    gang.needs = gang.needs._replace(must=must, more=more)
 
 
 def _some(pick: Pick, members: list[int]) -> list[Pick]:
-    return [replace(pick, members=members)] if members else []
+    return [pick._replace(members=members)] if members else []
 
 
 def _count(picks: Iterable[Pick]) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from services.scheduler.core.pods import Pod
 from services.scheduler.core.policy import Sharing
@@ -80,8 +80,7 @@ class Rule:
     near: Near | None
 
 
-@dataclass(frozen=True, slots=True)
-class Pick:
+class Pick(NamedTuple):
     """Members of one task, one shape and one group to be placed; numbers are positions in the task."""
 
     shape: Shape
@@ -90,8 +89,7 @@ class Pick:
     group: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Needs:
+class Needs(NamedTuple):
     """What a gang lacks: ``must`` all together, then any of ``more``; ``short`` members are missing."""
 
     must: list[Pick]

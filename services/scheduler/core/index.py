@@ -28,6 +28,7 @@ from services.scheduler.core.devices import Devices
 from services.scheduler.core.fragments import Typical
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.policy import Scores
+from services.scheduler.core.resources import UNLIMITED
 from services.scheduler.core.scores import Score
 from services.scheduler.core.shapes import Shape
 from services.scheduler.core.work import Work
@@ -360,15 +361,14 @@ class ShapeIndex:
         if nodes.over.item(slot) or not self.shape.rules.allowed.item(slot):
             return 0
         allocatable, used = nodes.allocatable_rows, nodes.used_rows
-        fits = min(
-            [
-                (allocatable[column][slot] - used[column][slot]) // amount
-                for column, amount in self.shape.limited
-            ]
-        )
-        if fits > 0 and self.shape.devices is not None:
+        fits = UNLIMITED
+        for column, amount in reversed(self.shape.limited):
+            fits = min(fits, (allocatable[column][slot] - used[column][slot]) // amount)
+            if fits <= 0:
+                return 0
+        if self.shape.devices is not None:
             fits = min(fits, self._devices.fits(self.shape.devices, np.array([slot], np.intp)).item())
-        return max(fits, 0)
+        return fits
 
     def _fits(self, slots: SlotArray) -> IntArray:
         nodes = self._nodes

@@ -157,9 +157,13 @@ class Nodes:
 
     def charge(self, slot: int, amounts: Amounts, sign: int) -> None:
         """Add (``sign`` 1) or take off (-1) one pod's amounts by an event."""
+        used, allocatable = self.used_rows, self.allocatable_rows
         for column, amount in amounts:
-            self.used[column, slot] += sign * amount
-        self._weigh(slot)
+            used[column][slot] += sign * amount
+        if self.over[slot]:
+            self._weigh(slot)
+        elif sign > 0 and any(used[column][slot] > allocatable[column][slot] for column, _ in amounts):
+            self.over[slot] = True
         self.touch(slot)
         self.moved.add(slot)
         if sign < 0:
