@@ -11,8 +11,10 @@ Measured, each several times, with the median and the lowest and highest:
 - **lone gang**: one gang of 4 arrives in a cluster that is half full: its event and its cycle.
 - **waiting**: 10,000 equal gangs wait for room that is not there, and a pod elsewhere ends: one cycle.
 - **memory** of the nodes, and of pods that run.
+- **standing**: a cluster with ``--running`` pods: from the compacted topic to the first decision, one large
+  gang, the verdict that a gang can never run, and a cycle after one pod ended while gangs of 50 shapes wait.
 
-With its defaults it ends within about a minute on two cores that do nothing else.
+With its defaults it ends within about three minutes on two cores that do nothing else.
 
 Times are CPU time of the one thread: the core does nothing else than compute, so on an idle machine that
 is the wall time, and on a busy one it still says what the core costs.
@@ -28,72 +30,28 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from itertools import product
 from typing import Final
 
+from bench import standing
 from bench.command import at_least, parser, show
+from bench.gangs import GPUS, NOW, bound, gang, node, shape
 from bench.report import Report, Row, Spread, quantile
 from services.scheduler.core.cycle import decide
-from services.scheduler.core.decisions import Decision
 from services.scheduler.core.model import Model
-from shared.events.contracts import Gang, GangTask, Member, NodeState, PodState, QueueState, Shape
-from shared.process import exit_code
+from shared.events.contracts import QueueState, Shape
+from shared.process import collect_seldom, exit_code
 
-NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
-GPU: Final = "nvidia.com/gpu"
-GPUS: Final = 8
 FULL: Final = 0.8
-GIB: Final = 1 << 30
 
 
 def cluster(nodes: int) -> Model:
     """Return a model of nodes with 8 GPUs each, and one open queue."""
     model = Model()
     model.apply_queue(QueueState(name="default"))
-    allocatable = {"cpu": 128_000, "memory": 1024 * GIB, "pods": 110, GPU: GPUS}
     for number in range(nodes):
-        name = f"node-{number:05d}"
-        labels = {"kubernetes.io/hostname": name, "zone": f"z{number % 4}"}
-        model.apply_node(NodeState(name=name, labels=labels, allocatable=allocatable))
+        model.apply_node(node(number))
     return model
-
-
-def shape(number: int) -> Shape:
-    """Return the shape of one-GPU pods; those of different numbers differ in memory."""
-    return Shape(requests={"cpu": 8_000, "memory": 64 * GIB + number * GIB // 64, GPU: 1})
-
-
-def gang(name: str, size: int, of: Shape) -> Gang:
-    """Return a gang of equal pods that must all run."""
-    members = tuple(Member(pod=f"{name}-worker-{index}", index=index) for index in range(size))
-    return Gang(
-        namespace="bench",
-        name=name,
-        uid=name,
-        min_member=size,
-        tasks=(GangTask(name="worker", shape=of, members=members, minimum=size),),
-        created_at=NOW,
-        ready_since=NOW,
-    )
-
-
-def bound(decision: Decision, of: Shape) -> list[PodState]:
-    """Return the states of a decision's pods once they run."""
-    return [
-        PodState(
-            namespace="bench",
-            name=pod,
-            uid=pod,
-            gang=decision.name,
-            task=task,
-            queue="default",
-            node=node,
-            phase="Running",
-            shape=of,
-            created_at=NOW,
-        )
-        for pod, task, node, _ in decision.rows
-    ]
 
 
 def bursts(nodes: int, size: int, pods: int, shapes: int, repeats: int) -> list[Row]:
@@ -213,11 +171,11 @@ def memory(nodes: int, most: int) -> Row:
     }
 
 
-def growth(size: int, costs: Mapping[int, float]) -> Row:
+def growth(shapes: int, size: int, costs: Mapping[int, float]) -> Row:
     """Return what a decision about a gang of ``size`` costs by number of nodes."""
     figures = list(costs.values())
     by_nodes = {f"{nodes} nodes": cost for nodes, cost in costs.items()}
-    return {"gang": size, **by_nodes, "factor": figures[-1] / figures[0]}
+    return {"shapes": shapes, "gang": size, **by_nodes, "factor": figures[-1] / figures[0]}
 
 
 def run(options: argparse.Namespace) -> Report:
@@ -225,20 +183,19 @@ def run(options: argparse.Namespace) -> Report:
     report = Report(
         "placement",
         "Placement: the scheduler's core",
-        {"pods": options.pods, "shapes": options.shapes, "repeats": options.repeats},
+        {"pods": options.pods, "repeats": options.repeats},
     )
     table = report.table("Burst", "Time of `decide` alone; events are folded in apart.")
-    costs: dict[int, dict[int, float]] = {}
-    for nodes in options.nodes:
-        for size in options.gang:
-            if size > nodes * GPUS * FULL:
-                continue
-            runs = bursts(nodes, size, options.pods, options.shapes, options.repeats)
-            figures = {name: Spread.of([one[name] for one in runs]) for name in runs[0]}
-            table.rows.append({"nodes": nodes, "gang": size, **figures})
-            costs.setdefault(size, {})[nodes] = figures["us per decision"].median
+    costs: dict[tuple[int, int], dict[int, float]] = {}
+    for nodes, shapes, size in product(options.nodes, options.shapes, options.gang):
+        if size > nodes * GPUS * FULL:
+            continue
+        runs = bursts(nodes, size, options.pods, shapes, options.repeats)
+        figures = {name: Spread.of([one[name] for one in runs]) for name in runs[0]}
+        table.rows.append({"nodes": nodes, "shapes": shapes, "gang": size, **figures})
+        costs.setdefault((shapes, size), {})[nodes] = figures["us per decision"].median
     table = report.table("Growth with the cluster", "Median us per decision, and the last over the first.")
-    table.rows += [growth(size, by_nodes) for size, by_nodes in costs.items()]
+    table.rows += [growth(*what, by_nodes) for what, by_nodes in costs.items()]
     table = report.table("A lone gang of 4 in a half full cluster", "From its event to its decision, in us.")
     for nodes in options.nodes:
         seconds = [value * 1e6 for value in lone(nodes, options.lone)]
@@ -258,6 +215,12 @@ def run(options: argparse.Namespace) -> Report:
         table.rows.append({"nodes": nodes, "p50": quantile(seconds, 0.5), "p99": quantile(seconds, 0.99)})
     table = report.table("Memory")
     table.rows += [memory(nodes, options.pods) for nodes in options.nodes]
+    if options.running:
+        nodes = options.running_on
+        table = report.table(
+            f"{options.running} pods run on {nodes} nodes", "Restart in seconds, the rest in milliseconds."
+        )
+        table.rows.append(standing.measure(nodes, options.running, options.repeats))
     return report
 
 
@@ -270,17 +233,24 @@ def _main(arguments: Sequence[str] | None) -> None:
     command = parser("bench.placement", __doc__)
     command.add_argument("--nodes", type=at_least(1), nargs="+", default=[1000, 5000, 20000])
     command.add_argument(
-        "--gang", type=at_least(1), nargs="+", default=[1, 4, 20, 500], help="pods in a gang"
+        "--gang", type=at_least(1), nargs="+", default=[1, 4, 20, 500, 10_000], help="pods in a gang"
     )
     command.add_argument("--pods", type=at_least(1), default=10_000, help="pods placed in each repeat")
-    command.add_argument("--shapes", type=at_least(1), default=1, help="different shapes, taken in turn")
+    command.add_argument(
+        "--shapes", type=at_least(1), nargs="+", default=[1, 50], help="different shapes, taken in turn"
+    )
     command.add_argument("--lone", type=at_least(4), default=400, help="lone gangs timed")
     command.add_argument("--waiting", type=at_least(1), default=10_000, help="gangs that wait")
+    command.add_argument(
+        "--running", type=at_least(0), default=140_000, help="pods that run in the standing cluster; 0: none"
+    )
+    command.add_argument("--running-on", type=at_least(1), default=5_000, help="nodes of that cluster")
     command.add_argument("--profile", action="store_true", help="profile one burst instead")
     options = command.parse_args(arguments)
+    collect_seldom()
     if options.profile:
         profile = cProfile.Profile()
-        profile.runcall(bursts, options.nodes[0], options.gang[0], options.pods, options.shapes, 1)
+        profile.runcall(bursts, options.nodes[0], options.gang[0], options.pods, options.shapes[0], 1)
         pstats.Stats(profile).sort_stats("tottime").print_stats(25)
         return
     show(run(options), options)

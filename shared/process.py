@@ -154,13 +154,17 @@ def new_id() -> str:
     return uuid4().hex
 
 
-def run(work: Coroutine[Any, Any, None]) -> None:
-    """Run ``work`` on a new event loop, uvloop's where there is one.
+def collect_seldom() -> None:
+    """Let the collector of cyclic garbage run seldom.
 
-    The collector of cyclic garbage runs seldom: a large list of API objects would wake it every few
-    hundred of them, in vain, and take half of the time.
+    A large list of API objects would wake it every few hundred of them, in vain, and take half of the time.
     """
     gc.set_threshold(100_000, 50, 100)
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """Run ``work`` on a new event loop, uvloop's where there is one."""
+    collect_seldom()
     try:
         import uvloop
     except ImportError:
