@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 
 from bench.report import Report
@@ -32,6 +33,17 @@ def at_least(least: int) -> Callable[[str], int]:
         return value
 
     return read
+
+
+def factor(text: str) -> float:
+    """Read an argument: a number above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return value
 
 
 def show(report: Report, options: argparse.Namespace) -> None:

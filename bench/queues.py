@@ -5,9 +5,9 @@ The baselines place by the same core as ours, so that what differs is who is nex
 - ``fifo``: in order of arrival over all queues; who does not fit holds up everybody behind.
 - ``drf``: the queue with the least GPUs first, in it by arrival; if that job does not fit, the next queue.
 - ``ours``: the scheduler's default policy. A job that is evicted runs again from its beginning.
-- ``ours-no-evictions``: the same, and nobody is evicted.
-
-Backfill in the shadow of reservations is not there yet; it is to be a policy here when the scheduler has it.
+- ``ours-backfill``: the same, and jobs declare how long they run (``--declared`` times what is true), so that
+  they run in the shadow of reservations.
+- ``ours-no-evictions``, ``ours-backfill-no-evictions``: the same, and nobody is evicted.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from bench.command import at_least
+from bench.command import at_least, factor
 from bench.report import Report, Row, figure
 from services.scheduler.core.policy import Eviction, Policy
 from services.simulation.adapters.files import trace_of
@@ -31,11 +32,24 @@ from shared.process import Arguments, exit_code
 
 JOBS: Final = Path(__file__).parent / "data" / "philly" / "jobs.csv"
 _STAY: Final = Policy(eviction=Eviction(preempt=False, reclaim=False))
-POLICIES: Final[Mapping[str, tuple[Policy, Callable[[], Gate] | None]]] = {
-    "fifo": (_STAY, FirstInFirstOut),
-    "drf": (_STAY, DominantShare),
-    "ours-no-evictions": (_STAY, None),
-    "ours": (Policy(), None),
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way to run the trace."""
+
+    policy: Policy
+    gate: Callable[[], Gate] | None = None
+    declares: bool = False
+
+
+POLICIES: Final[Mapping[str, Way]] = {
+    "fifo": Way(_STAY, FirstInFirstOut),
+    "drf": Way(_STAY, DominantShare),
+    "ours-no-evictions": Way(_STAY),
+    "ours-backfill-no-evictions": Way(_STAY, declares=True),
+    "ours": Way(Policy()),
+    "ours-backfill": Way(Policy(), declares=True),
 }
 NOTE: Final = (
     "Waits from arrival to start, completion from arrival to end, in hours. Utilisation and share error "
@@ -45,14 +59,20 @@ NOTE: Final = (
 )
 
 
-def run(trace: Trace, cluster: Cluster, policies: Sequence[str], report: Report) -> dict[str, TraceOutcome]:
-    """Run a trace by each policy; note the figures."""
+def run(
+    trace: Trace, cluster: Cluster, policies: Sequence[str], declared: float, report: Report
+) -> dict[str, TraceOutcome]:
+    """Run a trace by each policy; note the figures. ``declared``: times its duration, what a job declares."""
     table = report.table("Policies", NOTE)
     outcomes: dict[str, TraceOutcome] = {}
     for name in policies:
         started = time.process_time()
-        policy, gate = POLICIES[name]
-        outcomes[name] = TraceRun(trace, cluster, policy, None if gate is None else gate()).run()
+        way = POLICIES[name]
+        jobs = tuple(
+            replace(job, declared=job.duration * declared if way.declares else 0) for job in trace.jobs
+        )
+        gate = None if way.gate is None else way.gate()
+        outcomes[name] = TraceRun(replace(trace, jobs=jobs), cluster, way.policy, gate).run()
         table.rows.append({"policy": name, **row(outcomes[name]), "CPU s": time.process_time() - started})
     return outcomes
 
@@ -88,6 +108,9 @@ def _main(arguments: Sequence[str] | None) -> None:
     command.add_argument("--gpus", type=at_least(1), default=500)
     command.add_argument("--gpus-per-node", type=at_least(1), default=8)
     command.add_argument("--policy", choices=POLICIES, nargs="+", default=list(POLICIES))
+    command.add_argument(
+        "--declared", type=factor, default=1.5, help="times its duration: what a job declares for backfill"
+    )
     command.add_argument("-o", "--output", choices=["text", "json"], default="text")
     command.add_argument("--report", type=Path, help="directory for queues.json, queues.md and charts")
     options = command.parse_args(arguments)
@@ -95,7 +118,9 @@ def _main(arguments: Sequence[str] | None) -> None:
     for problem in trace.problems:
         sys.stderr.write(f"bench.queues: {problem}\n")
     report = _report(options, trace)
-    outcomes = run(trace, Cluster(options.gpus, options.gpus_per_node), options.policy, report)
+    outcomes = run(
+        trace, Cluster(options.gpus, options.gpus_per_node), options.policy, options.declared, report
+    )
     if options.report:
         report.pictures = charts(outcomes)
         report.write(options.report)
@@ -110,6 +135,7 @@ def _report(options: argparse.Namespace, trace: Trace) -> Report:
         "GPU hours": figure(hours),
         "GPUs": options.gpus,
         "GPUs per node": options.gpus_per_node,
+        "declared": f"{figure(options.declared)} times the duration",
     }
     return Report("queues", "Queues: months of jobs", parameters)
 

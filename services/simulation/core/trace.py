@@ -1,9 +1,10 @@
 """Traces: a table of jobs that were, to be run again.
 
 One job a row: ``arrival_s`` and ``duration_s`` in seconds, ``gpus`` in all, and if the table has them
-``queue`` (default ``default``), ``name`` (default: the row's number), ``priority`` (0), and per GPU ``cpus``
-and ``memory_gib`` (0). A job of more GPUs than a node has is cut into pods of whole nodes and one of the
-rest, all of which run together.
+``queue`` (default ``default``), ``name`` (default: the row's number), ``priority`` (0), ``declared_s`` (how
+long its owner says that it runs at most; 0: nothing is said), and per GPU ``cpus`` and ``memory_gib`` (0).
+A job of more GPUs than a node has is cut into pods of whole nodes and one of the rest, all of which run
+together.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from math import isfinite
 from typing import Final
 
 REQUIRED: Final = ("arrival_s", "duration_s", "gpus")
-OPTIONAL: Final = ("queue", "name", "priority", "cpus", "memory_gib")
+OPTIONAL: Final = ("queue", "name", "priority", "declared_s", "cpus", "memory_gib")
 _MOST_SECONDS: Final = 1e10
 """Three hundred years: times beyond are slips, and have no date."""
 _MOST_GPUS: Final = 1_000_000
@@ -32,6 +33,7 @@ class TraceJob:
     gpus: int
     queue: str = "default"
     priority: int = 0
+    declared: float = 0.0
     cpus: float = 0.0
     memory_gib: float = 0.0
 
@@ -86,6 +88,7 @@ def _job(row: dict[str, str], cells: int, header: list[str], line: int) -> Trace
         gpus=_whole(row, "gpus", 0, _MOST_GPUS),
         queue=row.get("queue") or "default",
         priority=_whole(row, "priority", -(2**31), 2**31 - 1) if row.get("priority") else 0,
+        declared=_number(row, "declared_s", _MOST_SECONDS) if row.get("declared_s") else 0.0,
         cpus=_number(row, "cpus", 1e6) if row.get("cpus") else 0.0,
         memory_gib=_number(row, "memory_gib", 1e9) if row.get("memory_gib") else 0.0,
     )

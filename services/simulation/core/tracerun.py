@@ -257,6 +257,7 @@ class TraceRun:
             queue=job.queue,
             priority=job.priority,
             min_member=sum(map(len, tasks.values())),
+            run_seconds=job.declared or None,
             tasks=tuple(
                 c.GangTask(
                     name=f"gpus-{gpus}",

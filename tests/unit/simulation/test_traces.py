@@ -33,6 +33,16 @@ def test_columns_may_come_in_any_order_and_those_that_nobody_knows_are_passed_ov
     assert job == TraceJob(2, "mine", arrival=2.0, duration=3.5, gpus=7)
 
 
+def test_who_declares_a_run_time_passes_a_job_that_it_does_not_delay() -> None:
+    """8 GPUs: the whole of them are free at 1,000 s at the latest, for who has waited since 1 s."""
+    header = f"{HEADER},name,declared_s"
+    rows = ["0,q,4,1000,long,1000", "1,q,8,10,all,20", "900,q,4,50,short,60", "901,q,4,50,silent,"]
+    outcome = TraceRun(_trace(*rows, header=header), Cluster(8)).run()
+    assert {one.job.name: one.started for one in outcome.records} == {
+        "long": 0.0, "all": 1000.0, "short": 900.0, "silent": 1010.0,
+    }  # fmt: skip
+
+
 def test_jobs_are_in_order_of_arrival() -> None:
     assert [job.arrival for job in _trace("9,q,1,1", "1,q,1,1").jobs] == [1.0, 9.0]
 
