@@ -62,17 +62,15 @@ NOTE: Final = (
 def run(
     trace: Trace, cluster: Cluster, policies: Sequence[str], declared: float, report: Report
 ) -> dict[str, TraceOutcome]:
-    """Run a trace by each policy; note the figures. ``declared``: times its duration, what a job declares."""
+    """Run a trace by each policy; note the figures. A job declares ``declared`` times what it runs."""
+    told = replace(trace, jobs=tuple(replace(job, declared=job.duration * declared) for job in trace.jobs))
     table = report.table("Policies", NOTE)
     outcomes: dict[str, TraceOutcome] = {}
     for name in policies:
         started = time.process_time()
         way = POLICIES[name]
-        jobs = tuple(
-            replace(job, declared=job.duration * declared if way.declares else 0) for job in trace.jobs
-        )
         gate = None if way.gate is None else way.gate()
-        outcomes[name] = TraceRun(replace(trace, jobs=jobs), cluster, way.policy, gate).run()
+        outcomes[name] = TraceRun(told if way.declares else trace, cluster, way.policy, gate).run()
         table.rows.append({"policy": name, **row(outcomes[name]), "CPU s": time.process_time() - started})
     return outcomes
 
