@@ -1,9 +1,9 @@
 """The applier: carries gang decisions out, whole or not at all.
 
-A crash at any point is harmless: the PodGroup leaves Pending first, and pods on nodes say as well that their
-gang was let in. Whoever finds less than a whole gang on nodes waits for its decision to be carried out
-again, and takes them back when none comes. The offset is committed by the caller, after the result and the
-pods' states are on the log.
+A crash at any point is harmless: the PodGroup leaves Pending first, unless one pod is all there is to make,
+and pods on nodes say as well that their gang was let in. Whoever finds less than a whole gang on nodes
+waits for its decision to be carried out again, and takes them back when none comes. The offset is committed
+by the caller, after the result and the pods' states are on the log.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class Applier:
         return Gang(entry.wanted, entry.status, group, pods, nodes, taken)
 
     async def _apply(self, decision: GangDecided, gang: Gang) -> Conclusion:
-        verdict = examine(decision, gang)
+        verdict = examine(decision, gang, born_bound=self._hands.settings.born_bound)
         if verdict.refused or gang.wanted is None or gang.group is None:
             return Conclusion(DecisionOutcome.REFUSED, message=verdict.refused)
         staying = await self._evictor.evict(decision.evictions)

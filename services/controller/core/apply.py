@@ -102,16 +102,21 @@ class Conclusion:
         return replace(self, outcome=outcome, eviction_failures=staying, message=message)
 
 
-def examine(decision: GangDecided, gang: Gang) -> Verdict:
-    """Say what each binding needs, or why the decision is void."""
+def examine(decision: GangDecided, gang: Gang, *, born_bound: bool = True) -> Verdict:
+    """Say what each binding needs, or why the decision is void.
+
+    A single pod that is created bound (``born_bound``) says by itself that its gang was let in: it is made in
+    one write, so that no part of a gang can be there without.
+    """
     refused = _void(decision, gang)
     if refused or gang.wanted is None or gang.group is None:
         return Verdict(refused)
     members = gang.wanted.members()
     steps = tuple(_step(binding, members, gang) for binding in decision.bindings)
     enough = not decision.bindings or _is_possible(decision, gang, steps)
+    alone = born_bound and len(steps) == 1 and isinstance(steps[0], CreateBound)
     return Verdict(
-        enqueue=not gang.group.admitted and decision.enqueue and enough,
+        enqueue=not gang.group.admitted and decision.enqueue and enough and not alone,
         steps=steps,
         hopeless=not enough,
     )

@@ -36,7 +36,7 @@ async def cost(w, submit) -> list[str]:
 def expected(pods: list[str]) -> list[str]:
     return [
         "create podgroups/G",  # Pending
-        "patch podgroups/G",  # Inqueue
+        *(["patch podgroups/G"] if len(pods) > 1 else []),  # Inqueue: a single pod says it by itself
         *(f"create pods/{name}" for name in pods),  # bound: no write of its own for the binding
         "patch jobs/train",  # Pending and Running
         "patch podgroups/G",  # Running, with its counts
@@ -46,7 +46,9 @@ def expected(pods: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("size", [1, 20])
-async def test_a_gang_costs_a_write_for_each_pod_and_three_for_itself_until_it_runs(world, size):
+async def test_a_gang_costs_a_write_for_each_pod_and_three_for_itself_until_it_runs_or_two_if_it_is_one_pod(
+    world, size
+):
     async with world() as w:
         pods = [f"train-t-{index}" for index in range(size)]
         found = await cost(w, lambda: w.admit(gang(size)))
@@ -96,7 +98,7 @@ async def test_a_pod_that_goes_before_its_podgroup_says_running_was_evicted(worl
         await w.admit(body)
         await w.decide()
         await w.results()
-        assert w.group_phase() == "Inqueue"
+        assert w.group_phase() == ("Inqueue" if size > 1 else "Pending")
         w.cluster.remove(r.PODS, "default", "train-t-0", graceful=False)
         await w.until(lambda: w.phase() in ("Aborting", "Aborted"))
 
