@@ -597,6 +597,18 @@ class PodState(Contract):
     """Names of the PodDisruptionBudgets of its namespace that select it, in order."""
 
 
+class NodeGroups(Contract):
+    """The groups of nodes that a queue asks for and avoids (label ``volcano.sh/nodegroup-name``), by name."""
+
+    required: tuple[str, ...] = ()
+    preferred: tuple[str, ...] = ()
+    """The first the most."""
+    not_required: tuple[str, ...] = ()
+    """Its pods must not run on these."""
+    not_preferred: tuple[str, ...] = ()
+    """Its pods may run on these if it must be."""
+
+
 class QueueState(Contract):
     """A queue."""
 
@@ -612,6 +624,8 @@ class QueueState(Contract):
     deserved: Resources | None = None
     guarantee: Resources | None = None
     created_at: datetime | None = None
+    node_groups: NodeGroups | None = None
+    """Heeded where the policy says so; None: it names no affinity of its own."""
 
 
 class PodGroupState(Contract):

@@ -302,6 +302,7 @@ def queue(
     deserved: dict[str, int] | None = None,
     guarantee: dict[str, int] | None = None,
     reclaimable: bool = True,
+    groups: c.NodeGroups | None = None,
 ) -> c.QueueState:
     """A queue; gpu, cpu (cores) and pods are its capability. The others are of gpu and cpu (cores) also."""
     limits = {"gpu": gpu, "cpu": cpu, "pods": pods}
@@ -315,6 +316,7 @@ def queue(
         capability=_amounts({key: limit for key, limit in limits.items() if limit is not None}),
         deserved=_amounts(deserved),
         guarantee=_amounts(guarantee),
+        node_groups=groups,
     )
 
 

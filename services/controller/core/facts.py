@@ -19,7 +19,7 @@ from shared.api.core import Node, PriorityClass
 from shared.api.duration import parse_duration
 from shared.api.meta import parse_time
 from shared.api.podspec import resource_list
-from shared.api.scheduling import Queue
+from shared.api.scheduling import NodeGroupAffinity, Queue, QueueAffinity
 from shared.api.topology import HyperNode
 from shared.events import contracts as c
 from shared.events.contracts import Gang, JobState, NodeState, PodGroupState, PodState, QueueState, Shape
@@ -116,6 +116,18 @@ def queue_state(raw: JSON) -> QueueState:
         deserved=resource_list(spec.deserved) if spec.deserved else None,
         guarantee=resource_list(guarantee) if guarantee else None,
         created_at=_time(queue.metadata.creation_timestamp),
+        node_groups=None if spec.affinity is None else _node_groups(spec.affinity),
+    )
+
+
+def _node_groups(affinity: QueueAffinity) -> c.NodeGroups:
+    wanted = affinity.node_group_affinity or NodeGroupAffinity()
+    avoided = affinity.node_group_anti_affinity or NodeGroupAffinity()
+    return c.NodeGroups(
+        required=tuple(wanted.required_during_scheduling_ignored_during_execution),
+        preferred=tuple(wanted.preferred_during_scheduling_ignored_during_execution),
+        not_required=tuple(avoided.required_during_scheduling_ignored_during_execution),
+        not_preferred=tuple(avoided.preferred_during_scheduling_ignored_during_execution),
     )
 
 

@@ -15,6 +15,7 @@ from enum import IntEnum
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+from services.scheduler.core.nodegroups import Lot
 from services.scheduler.core.pods import Pod
 from services.scheduler.core.policy import Sharing
 from services.scheduler.core.resources import Amounts
@@ -116,6 +117,8 @@ class Gang:
     kinds: tuple[Rule, ...] = ()
     rules: Mapping[str, Rule] = field(default_factory=dict[str, Rule])
     """By group: what it is of; empty in a gang without groups."""
+    lot: Lot | None = None
+    """What its queue may use of groups of nodes, as it was when its shapes were found."""
     phase: str = ""
     """The PodGroup's, empty while it was not seen."""
     confirmed: bool = False
@@ -285,14 +288,14 @@ class Gang:
         return [Pick(shape, number, some, group) for shape, some in by_shape.items()]
 
 
-def make_gang(contract: GangContract, shapes: Shapes) -> Gang:
-    """Return the gang of a contract, no member placed."""
+def make_gang(contract: GangContract, shapes: Shapes, lot: Lot | None = None) -> Gang:
+    """Return the gang of a contract, no member placed; ``lot`` is its queue's."""
     kinds = tuple(Rule(one.name, one.size, one.minimum, _near(one.topology)) for one in contract.sub_groups)
     rules = _rules(contract, kinds)
     tasks = [
         Task(
             task.name,
-            shapes.intern(task.shape, contract.namespace),
+            shapes.intern(task.shape, contract.namespace, lot),
             tuple(member.pod for member in task.members),
             task.minimum,
             bytearray([Member.GATED if task.shape.scheduling_gated else Member.ABSENT]) * len(task.members),
@@ -311,6 +314,7 @@ def make_gang(contract: GangContract, shapes: Shapes) -> Gang:
         near=_near(contract.topology),
         kinds=kinds,
         rules=rules,
+        lot=lot,
     )
 
 

@@ -19,6 +19,7 @@ from services.scheduler.core.fragments import Typical
 from services.scheduler.core.gangs import Gang, Key, Member, OrderKey, make_gang
 from services.scheduler.core.index import ShapeIndex
 from services.scheduler.core.layout import is_laid_out
+from services.scheduler.core.nodegroups import Lots
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.own import limits_of
 from services.scheduler.core.pods import ENDED, Pod, make_pod
@@ -51,6 +52,7 @@ class Model:
         self.domains = Domains(self.nodes)
         self.shapes = Shapes(self.resources, self.nodes, limits_of(self.policy))
         self.queues = Queues(self.resources, self.policy.sharing)
+        self.lots = Lots(self.queues.facts, self.policy.grouping)
         self.waiting = Waiting(self.queues)
         self.work = Work()
         self.workload = Workload(self.shapes)
@@ -90,6 +92,7 @@ class Model:
         self.policy = policy
         self.shapes.set_limits(limits_of(policy))
         self.queues.govern(policy.sharing)
+        self.lots.govern(policy.grouping)
         self._indexes.clear()
         self.typical = self._typical()
         for gang in self.gangs.values():
@@ -143,6 +146,7 @@ class Model:
 
     def apply_queue(self, state: c.QueueState) -> None:
         """A queue is there or has changed."""
+        self.lots.note(self.queues.facts(state.name), state)
         self.queues.upsert(state)
 
     def apply_usage(self, usage: c.QueueUsage) -> None:
@@ -155,6 +159,7 @@ class Model:
 
     def remove_queue(self, name: str) -> None:
         """A queue is gone."""
+        self.lots.note(self.queues.facts(name), None)
         self.queues.remove(name)
 
     def apply_priority_class(self, state: c.PriorityClassState) -> None:
@@ -182,7 +187,7 @@ class Model:
         """A pod is there or has changed."""
         key = (state.namespace, state.name)
         ended = state.phase in ENDED
-        shape = self.shapes.intern(state.shape, state.namespace)
+        shape = self.shapes.intern(state.shape, state.namespace, self.lots.of(state.queue))
         if state.node is not None:
             shape = self.devices.on(shape, state.devices)
         gang = None if state.gang is None else (state.namespace, state.gang)
@@ -377,21 +382,41 @@ class Model:
                 return None
             if contract == old.contract:
                 return old
-        gang = make_gang(contract, self.shapes)
+        gang = self._install(contract, old)
+        gang.confirmed = gang.confirmed or confirmed
+        if old is None or old.contract.run_seconds != contract.run_seconds:
+            self._tell_ends(key)
+        return gang
+
+    def _install(self, contract: c.Gang, old: Gang | None) -> Gang:
+        """Let the gang of a contract count instead of the one before."""
+        key = (contract.namespace, contract.name)
+        gang = make_gang(contract, self.shapes, self.lots.of(contract.queue))
         if old is not None:
             self._inherit(gang, old)
             self._forget(old)
-        gang.confirmed = gang.confirmed or confirmed
         self.gangs[key] = gang
         self._count_workload(gang, 1)
         for name, pod in self._pods_of.get(key, {}).items():
             self._place_pod(gang, name, pod)
         for name in self.flights.pods_of(contract.ref):
             self.show(gang, name)
-        if old is None or old.contract.run_seconds != contract.run_seconds:
-            self._tell_ends(key)
         self.dirty[gang] = None
         return gang
+
+    def sort_lots(self) -> None:
+        """Give gangs other shapes whose queues may use other groups of nodes now, and their unbound pods."""
+        if not self.lots.changed:
+            return
+        self.lots.changed = False
+        for old in list(self.gangs.values()):
+            lot = self.lots.of(old.contract.queue)
+            if lot == old.lot:
+                continue
+            for pod in self._pods_of.get(old.key, {}).values():
+                if pod.slot < 0:
+                    pod.shape = self.shapes.intern(pod.shape.contract, old.contract.namespace, lot)
+            self._install(old.contract, old)
 
     def _end_of(self, pod: Pod) -> float:
         """Return when a pod ends at the latest, as its gang declares."""

@@ -193,6 +193,22 @@ class Backfill:
 
 
 @dataclass(frozen=True, slots=True)
+class Grouping:
+    """Queues on groups of nodes: Volcano's ``nodegroup``."""
+
+    strict: bool = True
+    """A queue without affinity gets no node; False: those that are of no group."""
+    ordered: bool = False
+    """Of preferred groups the first are liked the most."""
+    hierarchy: bool = False
+    """A queue without affinity has that of the nearest queue above it that has any."""
+    filters: bool = True
+    """Affinity says where pods may run."""
+    scores: bool = True
+    """It says where they run rather."""
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """All that is chosen, each area of choices a value of its own."""
 
@@ -200,6 +216,8 @@ class Policy:
     sharing: Sharing = field(default_factory=Sharing)
     eviction: Eviction = field(default_factory=Eviction)
     backfill: Backfill = field(default_factory=Backfill)
+    grouping: Grouping | None = None
+    """None: groups of nodes mean nothing."""
     own: tuple[Own, ...] = ()
     """Plugins that are not Volcano's."""
     hold: timedelta = timedelta(minutes=5)

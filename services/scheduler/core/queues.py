@@ -125,6 +125,11 @@ class Queues:
 
     # ------------------------------------------------------------------ facts
 
+    def facts(self, name: str) -> QueueState | None:
+        """Return what is known of a queue; None of one that is not there."""
+        queue = self.by_name.get(name)
+        return None if queue is None else queue.facts
+
     def upsert(self, state: QueueState) -> None:
         """Take in a queue's facts."""
         queue = self.get(state.name)

@@ -87,6 +87,7 @@ def give_up(model: Model, decision: Decision, why: Reason) -> None:
 
 def adopt(model: Model, event: GangDecided, now: datetime) -> None:
     """Count a decision of an earlier scheduler that may not be carried out yet (at the start)."""
+    model.sort_lots()
     gang = _present(model, event.gang)
     if gang is None or event.decision in model.flights.by_number or event.pool != model.pool:
         return
@@ -143,6 +144,7 @@ def expire(model: Model, flight: Flight, now: datetime) -> Decision | None:
 
 def recall(model: Model, event: GangDecided, now: datetime) -> None:
     """Take what still matters of a decision that was carried out before the start: the room it keeps."""
+    model.sort_lots()
     gang = _present(model, event.gang)
     if gang is None or event.pool != model.pool:
         return

@@ -17,6 +17,7 @@ _ORDER: Final = (
     "no-nodes",
     "no-node-matches",
     "no-node-tolerated",
+    "no-node-in-group",
     "no-node-accepted",
     "no-node-ready",
     "pod-too-large",
@@ -24,6 +25,7 @@ _ORDER: Final = (
     "no-room",
     "nodes-not-matching",
     "nodes-tainted",
+    "nodes-of-other-groups",
     "nodes-refused",
     "nodes-not-ready",
     "nodes-over-committed",
@@ -179,6 +181,9 @@ def _filters(model: Model, shape: Shape, slots: SlotArray, passed: Refusals) -> 
         found.append(_filter("nodes-tainted", refused_here, f"are tainted ({words})"))
     if count := refused(passed.schedulable):
         found.append(_filter("nodes-tainted", count, "are unschedulable (cordoned)"))
+    if (count := refused(passed.grouped)) and shape.lot is not None:
+        words = f"are not of the groups of nodes that the queue may use ({shape.lot.describe()})"
+        found.append(_filter("nodes-of-other-groups", count, words))
     if count := refused(passed.accepted):
         words = ", ".join(sorted(shape.rules.limits))
         found.append(_filter("nodes-refused", count, f"are refused by a plugin ({words})"))
@@ -201,6 +206,7 @@ def _filter(code: str, count: int, words: str) -> Reason:
 _NOWHERE: Final = {
     "nodes-not-matching": ("no-node-matches", "change the selector or affinity, or label nodes"),
     "nodes-tainted": ("no-node-tolerated", "add a toleration, or take the taint off"),
+    "nodes-of-other-groups": ("no-node-in-group", "change the queue's affinity, or the nodes' label"),
     "nodes-refused": ("no-node-accepted", "ask who runs the cluster what the plugin lets pass"),
     "nodes-not-ready": ("no-node-ready", "look at the nodes"),
     "nodes-over-committed": ("no-node-ready", "look at the nodes"),

@@ -19,8 +19,10 @@ from typing import Final
 import numpy as np
 
 from services.scheduler.core.columns import BoolArray, FloatArray, SlotArray
+from services.scheduler.core.nodegroups import Lot
 from services.scheduler.core.nodes import Nodes
 from shared.api.matching import UNSCHEDULABLE, TaintKey, Test, requirement, tolerated
+from shared.api.names import NODEGROUP_NAME
 from shared.events.contracts import NodeTerm, Requirement
 from shared.events.contracts import Shape as ShapeContract
 
@@ -39,6 +41,8 @@ class Refusals:
     untainted: BoolArray
     selected: BoolArray
     affine: BoolArray
+    grouped: BoolArray
+    """It is of a group that the pods' queue may use."""
     accepted: BoolArray
     """By further limits; of nodes that pass all else, otherwise True."""
 
@@ -46,14 +50,15 @@ class Refusals:
     def allowed(self) -> BoolArray:
         """Where the node passes all."""
         plain = self.ready & self.schedulable & self.untainted & self.selected & self.affine
-        return plain & self.accepted
+        return plain & self.grouped & self.accepted
 
 
 class Rules:
     """The rules of one or more shapes: ``allowed`` nodes and their ``preference``."""
 
-    def __init__(self, nodes: Nodes, shape: ShapeContract) -> None:
+    def __init__(self, nodes: Nodes, shape: ShapeContract, lot: Lot | None = None) -> None:
         self._nodes = nodes
+        self.lot = lot
         self.selector = dict(shape.node_selector)
         self.required = shape.required_terms
         self._preferred = shape.preferred_terms
@@ -118,6 +123,7 @@ class Rules:
             untainted=~np.array(self._hard_taints, np.bool_)[nodes.taint_code[slots]],
             selected=self._selected(slots),
             affine=self._affine(slots),
+            grouped=self._grouped(slots),
             accepted=np.ones(slots.size, np.bool_),
         )
         for limit in self.limits.values():
@@ -155,6 +161,11 @@ class Rules:
         for key, value in self.selector.items():
             passed &= self._where(key, _equals(value), slots)
         return passed
+
+    def _grouped(self, slots: SlotArray) -> BoolArray:
+        if self.lot is None or self.lot.groups is None:
+            return np.ones(slots.size, np.bool_)
+        return self._where(NODEGROUP_NAME, self.lot.takes, slots)
 
     def _affine(self, slots: SlotArray) -> BoolArray:
         if self.required is None:

@@ -22,6 +22,7 @@ from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.resources import CPU, MEMORY
 from services.scheduler.core.shapes import Shape
 from services.scheduler.core.terms import Term
+from shared.api.names import NODEGROUP_NAME
 
 if TYPE_CHECKING:
     from services.scheduler.core.policy import Scores
@@ -232,6 +233,30 @@ def _preference(shape: Shape, nodes: Nodes, scores: Scores) -> Term | None:  # n
     return _Preference(shape, scores)
 
 
+class _Liking(Term):
+    """How much a queue likes groups of nodes (``nodegroups``): pods on the nodes do not change it."""
+
+    rising = True
+
+    def __init__(self, likes: tuple[tuple[str, float], ...], nodes: Nodes) -> None:
+        self._likes = dict(likes)
+        self._nodes = nodes
+        self._table: FloatArray = np.zeros(0)
+        """By the label's codes."""
+
+    def many(self, slots: SlotArray) -> FloatArray:
+        column = self._nodes.label(NODEGROUP_NAME)
+        if self._table.size != len(column.values):
+            likes = [0.0 if value is None else self._likes.get(value, 0.0) for value in column.values]
+            self._table = np.array(likes)
+        liked: FloatArray = self._table[column.codes[slots]]
+        return liked
+
+
+def _liking(shape: Shape, nodes: Nodes, scores: Scores) -> Term | None:  # noqa: ARG001 - as every maker
+    return _Liking(shape.lot.likes, nodes) if shape.lot is not None and shape.lot.likes else None
+
+
 _TERMS: Final[tuple[Callable[[Shape, Nodes, Scores], Term | None], ...]] = (
     _binpack,
     _preference,
@@ -239,4 +264,5 @@ _TERMS: Final[tuple[Callable[[Shape, Nodes, Scores], Term | None], ...]] = (
     _least_requested,
     _most_requested,
     _balanced,
+    _liking,
 )

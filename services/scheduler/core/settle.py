@@ -40,6 +40,7 @@ def could_ever_fit(model: Model, lane: Lane) -> bool:
 def settle(model: Model, now: datetime) -> list[Decision]:
     """Bring lanes up to date; return decisions to be sent again because no result came."""
     model.queues.refresh()
+    model.sort_lots()
     resend = [
         decision
         for flight in model.flights.timers.due(now.timestamp())

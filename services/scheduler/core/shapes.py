@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from services.scheduler.core.between import Between
 from services.scheduler.core.kin import Kin, Kinship
+from services.scheduler.core.nodegroups import Lot
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.resources import PODS, Amounts, Resources
 from services.scheduler.core.rules import Limit, Rules
@@ -26,6 +27,8 @@ class Shape:
     amounts: Amounts
     rules: Rules
     contract: ShapeContract
+    lot: Lot | None = None
+    """The groups of nodes that its queue may use and likes, where that matters."""
     requested: Amounts = field(init=False)
     """The requests without ``pods``."""
     limited: Amounts = ()
@@ -124,22 +127,23 @@ class Shapes:
         self._limits = dict(limits)
         self._rules.clear()
         for shape in self.by_number:
-            shape.rules = self._rules_of(shape.contract, _rules_key(shape.contract))
+            shape.rules = self._rules_of(shape.contract, _rules_key(shape.contract), shape.lot)
             self._limit(shape)
             if shape.kin is not None:
                 shape.relate(Between(self._nodes, shape.kin, shape.rules))
 
-    def intern(self, contract: ShapeContract, namespace: str = "") -> Shape:
+    def intern(self, contract: ShapeContract, namespace: str = "", lot: Lot | None = None) -> Shape:
         """Return the shape of this content. Priority, gates and claims do not belong to it.
 
-        The namespace does where pods are looked for by their labels.
+        The namespace does where pods are looked for by their labels, and what a queue may use of groups of
+        nodes where that is asked.
         """
         rules = _rules_key(contract)
         kin = Kinship.key(namespace, contract.labels, contract.extras)
-        key = (tuple(sorted(contract.requests.items())), rules, _device_key(contract.devices), kin)
+        key = (tuple(sorted(contract.requests.items())), rules, _device_key(contract.devices), kin, lot)
         shape = self._shapes.get(key)
         if shape is None:
-            shape = self._make(contract, rules)
+            shape = self._make(contract, rules, lot)
             if kin is not None:
                 self._relate(shape, namespace)
             self._shapes[key] = shape
@@ -168,22 +172,23 @@ class Shapes:
         """Return amounts that a gang names beside its members' shapes."""
         return self._resources.amounts(quantities)
 
-    def _make(self, contract: ShapeContract, key: Hashable) -> Shape:
+    def _make(self, contract: ShapeContract, key: Hashable, lot: Lot | None) -> Shape:
         requests = {name: amount for name, amount in contract.requests.items() if name != "pods"}
         amounts = self._resources.amounts({**requests, "pods": 1})
         self._nodes.fit_columns()
-        shape = Shape(len(self.by_number), amounts, self._rules_of(contract, key), contract)
+        rules = self._rules_of(contract, key, lot)
+        shape = Shape(len(self.by_number), amounts, rules, contract, lot)
         self._limit(shape)
         self.by_number.append(shape)
         return shape
 
-    def _rules_of(self, contract: ShapeContract, key: Hashable) -> Rules:
+    def _rules_of(self, contract: ShapeContract, key: Hashable, lot: Lot | None) -> Rules:
         """Return the rules that shapes of one content share; with further limits each has its own."""
         if self._limits:
-            return Rules(self._nodes, contract)
-        rules = self._rules.get(key)
+            return Rules(self._nodes, contract, lot)
+        rules = self._rules.get((key, lot))
         if rules is None:
-            rules = self._rules[key] = Rules(self._nodes, contract)
+            rules = self._rules[key, lot] = Rules(self._nodes, contract, lot)
         return rules
 
     def _limit(self, shape: Shape) -> None:

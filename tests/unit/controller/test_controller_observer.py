@@ -13,7 +13,7 @@ from services.controller.core.model import Priorities
 from shared.api import resources as r
 from shared.events import topics
 from shared.events.codec import decode
-from shared.events.contracts import PodState
+from shared.events.contracts import NodeGroups, PodState
 from tests.unit.controller.conftest import job
 
 pytestmark = pytest.mark.looptime
@@ -217,6 +217,23 @@ def test_a_queues_fact_keeps_no_limit_apart_from_a_limit_of_zero():
     fact = facts.queue_state(queue)
     assert fact.capability == {"nvidia.com/gpu": 0}
     assert (fact.deserved, fact.guarantee, fact.parent, fact.weight) == (None, {"cpu": 1000}, "root", 1)
+
+
+def test_a_queues_fact_has_the_groups_of_nodes_that_it_asks_for_and_avoids():
+    def fact(**spec):
+        meta = {"name": "q", "uid": "u", "creationTimestamp": "2026-03-01T12:00:00Z"}
+        return facts.queue_state({"metadata": meta, "spec": spec}).node_groups
+
+    must, should = (f"{word}DuringSchedulingIgnoredDuringExecution" for word in ("required", "preferred"))
+    affinity = {
+        "nodeGroupAffinity": {must: ["a"], should: ["c", "b"]},
+        "nodeGroupAntiAffinity": {must: ["d"], should: ["e"]},
+    }
+    assert fact(affinity=affinity) == NodeGroups(
+        required=("a",), preferred=("c", "b"), not_required=("d",), not_preferred=("e",)
+    )
+    assert fact(affinity={}) == NodeGroups()
+    assert fact() is None
 
 
 async def _fact(w, key):

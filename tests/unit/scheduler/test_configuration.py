@@ -16,7 +16,7 @@ from services.scheduler.core.configuration.found import Code
 from services.scheduler.core.configuration.reader import ACTIONS, PLUGINS
 from services.scheduler.core.configuration.terms import SWITCHES, Action, Stand
 from services.scheduler.core.configuration.terms import Plugin as Word
-from services.scheduler.core.policy import FitRule, Fragmentation, Policy, Sharing, StrategyFit
+from services.scheduler.core.policy import FitRule, Fragmentation, Grouping, Policy, Sharing, StrategyFit
 from shared.plugins import Plugin
 from tests.unit.scheduler.volcano_files import BUILT_IN, CI, HELM
 
@@ -99,6 +99,28 @@ def test_who_may_be_evicted_is_said_by_actions_and_by_the_plugins_of_each_tier()
     found = configure(two.replace("- name: drf\n", "- name: pdb\n", 1), Policy()).policy.eviction
     assert (found.preempt, found.reclaim) == (True, False)
     assert found.preempt_filters == (("cdp", "conformance"), ("gang", "pdb", "conformance"))
+
+
+@pytest.mark.parametrize(
+    ("plugin", "grouping"),
+    [
+        ({}, Grouping()),
+        (
+            {"enableHierarchy": True, "arguments": {"strict": False, "enablePreferredOrder": True}},
+            Grouping(strict=False, ordered=True, hierarchy=True),
+        ),
+        ({"enablePredicate": False}, Grouping(filters=False)),
+        ({"enableNodeOrder": False}, Grouping(scores=False)),
+        ({"enablePredicate": False, "enableNodeOrder": False}, None),
+    ],
+)
+def test_groups_of_nodes_are_heeded_as_the_plugin_says(
+    plugin: dict[str, object], grouping: Grouping | None
+) -> None:
+    found = configure(tiers({"name": "nodegroup", **plugin}), Policy(grouping=Grouping(strict=False)))
+    assert found.problems == ()
+    assert found.policy.grouping == grouping
+    assert configure(tiers({"name": "gang"}), Policy(grouping=Grouping())).policy.grouping is None
 
 
 def test_gangs_are_cut_only_down_to_their_minimum_where_whole_ones_may_not_go() -> None:

@@ -12,7 +12,15 @@ from typing import Any, Final, Literal
 from services.scheduler.core.configuration.evicting import eviction
 from services.scheduler.core.configuration.found import Configuration, Named
 from services.scheduler.core.own import Own, OwnOrder, OwnScores
-from services.scheduler.core.policy import FitRule, Fragmentation, Policy, Scores, Sharing, StrategyFit
+from services.scheduler.core.policy import (
+    FitRule,
+    Fragmentation,
+    Grouping,
+    Policy,
+    Scores,
+    Sharing,
+    StrategyFit,
+)
 
 _OFF: Final = replace(
     Scores(),
@@ -39,6 +47,7 @@ def to_policy(found: Configuration, base: Policy, own: tuple[Own, ...] = ()) -> 
         scores=_scores(found, own),
         sharing=_sharing(found, own),
         eviction=eviction(found, base.eviction),
+        grouping=_grouping(found.plugin("nodegroup")),
         own=own,
     )
 
@@ -98,6 +107,19 @@ def _fragmentation(plugin: Named | None) -> Fragmentation | None:
     given = _arguments(plugin)
     return Fragmentation(
         given["fragmentation.weight"], given["fragmentation.cpu-weight"], given["fragmentation.enough-cpu"]
+    )
+
+
+def _grouping(plugin: Named | None) -> Grouping | None:
+    if plugin is None or not (plugin.on("enablePredicate") or plugin.on("enableNodeOrder")):
+        return None
+    given = _arguments(plugin)
+    return Grouping(
+        strict=given["strict"],
+        ordered=given["enablePreferredOrder"],
+        hierarchy=plugin.on("enableHierarchy"),
+        filters=plugin.on("enablePredicate"),
+        scores=plugin.on("enableNodeOrder"),
     )
 
 

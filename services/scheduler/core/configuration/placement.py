@@ -216,13 +216,11 @@ PLUGINS: Final = (
     ),
     Plugin(
         "nodegroup",
-        "queues on groups of nodes",
-        Stand.REFUSED,
-        _LATER,
-        votes={"enableNodeOrder": Vote(), "enablePredicate": Vote()},
+        "queues on groups of nodes, as their affinity says",
+        votes={"enableNodeOrder": Vote(), "enablePredicate": Vote(), "enableHierarchy": Vote()},
         arguments=(
-            flag("strict", "a queue without affinity gets nodes without a group only", default=True),
-            flag("enablePreferredOrder", "the order of preferred groups counts", default=False),
+            flag("strict", "a queue without affinity gets no node, else those of no group", default=True),
+            flag("enablePreferredOrder", "of preferred groups the first count the most", default=False),
         ),
     ),
 )
