@@ -189,6 +189,18 @@ class SubGroups(Contract):
     """How near to each other the members of one group must run."""
 
 
+class TaskTopology(Contract):
+    """Which tasks of a gang should be on the same nodes, or not, by name.
+
+    A set of one task is about its own members, one of several about members of different ones.
+    """
+
+    affinity: tuple[tuple[str, ...], ...] = ()
+    anti_affinity: tuple[tuple[str, ...], ...] = ()
+    order: tuple[str, ...] = ()
+    """The first choose first."""
+
+
 class GangRef(Contract):
     """Names one generation of a gang. ``name`` is the PodGroup's."""
 
@@ -240,6 +252,8 @@ class Gang(Contract):
     tasks: tuple[GangTask, ...]
     topology: NetworkTopology | None = None
     sub_groups: tuple[SubGroups, ...] = ()
+    task_topology: TaskTopology | None = None
+    """Heeded where the policy says so."""
     created_at: datetime
     ready_since: datetime
     """When this generation could first be scheduled: age for ordering and waiting time."""

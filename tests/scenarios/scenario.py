@@ -251,12 +251,16 @@ def job(
     limit: float | None = None,
     priority_class: str = "",
     runs: float | None = None,
+    near: str = "",
+    apart: str = "",
+    order: str = "",
     **wants: Any,
 ) -> c.Gang:
     """A job: of tasks, or of ``replicas`` equal pods of which ``gang`` must run; ready ``at`` seconds.
 
     ``in_all`` is its minResources, in base units; it should wait for ``limit`` seconds at most, and
-    declares to run for ``runs`` seconds at most.
+    declares to run for ``runs`` seconds at most. ``near``, ``apart`` and ``order``: its tasks' topology, as
+    in annotations.
     """
     if not tasks:
         count = replicas if replicas is not None else gang if gang is not None else 1
@@ -284,9 +288,20 @@ def job(
         waiting_limit_seconds=limit,
         run_seconds=runs,
         tasks=tasks,
+        task_topology=_tied(near, apart, order),
         created_at=since,
         ready_since=since,
     )
+
+
+def _tied(near: str, apart: str, order: str) -> c.TaskTopology | None:
+    def sets(text: str) -> tuple[tuple[str, ...], ...]:
+        return tuple(tuple(part.split(",")) for part in text.split(";") if part)
+
+    if not near and not apart:
+        return None
+    first = tuple(order.split(",")) if order else ()
+    return c.TaskTopology(affinity=sets(near), anti_affinity=sets(apart), order=first)
 
 
 def queue(

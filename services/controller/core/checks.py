@@ -14,6 +14,7 @@ from services.controller.core.model import JSON, Priorities, Wanted
 from services.controller.core.podgroups import quota_usage
 from services.controller.core.policies import bad_timeout
 from services.controller.core.shapes import shape_of
+from services.controller.core.tasktopology import topology_problem
 from shared.api import names
 from shared.api.batch import MOST_PODS, TopologyPolicy
 
@@ -118,4 +119,7 @@ def not_applied(wanted: Wanted) -> tuple[str, ...]:
     found: list[str] = []
     if any(task.spec.topology_policy not in ("", TopologyPolicy.NONE) for task in wanted.tasks):
         found.append("topologyPolicy of tasks")
+    wrong = topology_problem(wanted.annotations, {task.name for task in wanted.tasks})
+    if wrong is not None:
+        found.append(wrong)
     return tuple(found)

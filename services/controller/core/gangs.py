@@ -16,6 +16,7 @@ from services.controller.core.pods import placing_spec, pod_annotations, task_la
 from services.controller.core.podview import PodView
 from services.controller.core.shapes import marks, shape_of
 from services.controller.core.status import Status
+from services.controller.core.tasktopology import task_topology
 from shared.api import names
 from shared.api.batch import JobPhase
 from shared.api.duration import parse_duration
@@ -76,6 +77,7 @@ def gang_of(
         tasks=tasks,
         topology=job_topology(wanted),
         sub_groups=partitions(wanted.tasks),
+        task_topology=task_topology(wanted.annotations, {task.name for task in wanted.tasks}),
         created_at=wanted.created_at,
         ready_since=group.ready_since,
     )

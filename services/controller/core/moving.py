@@ -34,7 +34,7 @@ class Moving:
         """Give a new job its first phase, with the time of its creation."""
         self._move(JobPhase.PENDING, "", "", since=self.world.wanted.created_at)
         if self.world.not_applied:
-            text = f"not applied by this version: {', '.join(self.world.not_applied)}"
+            text = f"not applied: {', '.join(self.world.not_applied)}"
             self.status = replace(self.status, message=text)
             self.notes.append(Note(JobReason.PLUGIN_ERROR, text, warning=True))
 

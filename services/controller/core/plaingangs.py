@@ -21,6 +21,7 @@ from services.controller.core.gangs import DEFAULT_POOL, run_seconds, waiting_li
 from services.controller.core.grouping import group_by_labels, sub_groups, topology_of
 from services.controller.core.members import PREFIX, MemberPod
 from services.controller.core.model import JSON, GroupView, Priorities, read_group
+from services.controller.core.tasktopology import task_topology
 from shared.api import names
 from shared.api.podspec import resource_list
 from shared.api.scheduling import PodGroup, SubGroupPolicySpec
@@ -127,6 +128,7 @@ def plain_gang(
         tasks=tasks,
         topology=group.topology,
         sub_groups=sub_groups(group.policies),
+        task_topology=task_topology(group.annotations, by_task),
         created_at=group.view.ready_since,
         ready_since=group.view.ready_since,
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from services.scheduler.core import near
+from services.scheduler.core import company, near
 from services.scheduler.core.choice import Choice, choose
 from services.scheduler.core.decisions import Decision, Flight, Outcome
 from services.scheduler.core.displace import begin, make_room
@@ -142,7 +142,7 @@ class _Cycle:
         placed: Placed = []
         if stop is None:
             with self.model.reservations.lifted((gang.key,)):
-                placed, stop = self._try(lane)
+                placed, stop = self._try(lane, gang)
                 if stop is None:
                     self._enter(lane, gang, placed)
                     return
@@ -151,9 +151,9 @@ class _Cycle:
             self._hold(lane, stop)
             self._watch(lane, gang, stop)
 
-    def _try(self, lane: Lane) -> tuple[Placed, Stop | None]:
+    def _try(self, lane: Lane, gang: Gang) -> tuple[Placed, Stop | None]:
         """Place a lane's gang, or whichever of its members fit."""
-        return self._place(lane) if lane.choice is None else self._place_any(lane, lane.choice)
+        return self._place(lane, gang) if lane.choice is None else self._place_any(lane, gang, lane.choice)
 
     def backfill(self) -> None:
         """Place gangs in room that is kept for others, where they do not delay these."""
@@ -161,7 +161,7 @@ class _Cycle:
             with self.model.reservations.lifted(lifted):
                 if gang.lane is not lane or self._obstacle(lane, gang.order) is not None:
                     continue
-                placed, stop = self._try(lane)
+                placed, stop = self._try(lane, gang)
                 if stop is None:
                     self._enter(lane, gang, placed)
 
@@ -188,7 +188,7 @@ class _Cycle:
         over = self.model.queues.over(lane.queue, lane.taking)
         return None if over is None else NoQuota(*over, lane.taking[over[1]])
 
-    def _place(self, lane: Lane) -> tuple[Placed, Stop | None]:
+    def _place(self, lane: Lane, gang: Gang) -> tuple[Placed, Stop | None]:
         """Place every part of a gang or none."""
         model = self.model
         for shape, count in lane.shapes:
@@ -199,10 +199,26 @@ class _Cycle:
         with self._plan.attempt() as trial:
             placed, stop = self._place_shapes(trial, lane)
             if stop is None and entry is None:
+                placed = self._in_company(trial, gang, placed)
                 trial.commit()
             return ([], stop or entry) if stop or entry else (placed, None)
 
-    def _place_any(self, lane: Lane, choice: Choice) -> tuple[Placed, Stop | None]:
+    def _in_company(self, trial: Trial, gang: Gang, placed: Placed) -> Placed:
+        """Place anew, as its tasks wish it, a gang that has room; where that does not work it stays."""
+        if is_laid_out(gang) or not company.has_company(self.model, gang):
+            return placed
+        kept = trial.rollback()
+        better = self._place_in_company(trial, gang, gang.needs.must, gang.needs.more)
+        if better is None:
+            trial.retake(kept)
+        return placed if better is None else [better]
+
+    def _place_in_company(
+        self, trial: Trial, gang: Gang, picks: list[Pick], later: list[Pick]
+    ) -> list[tuple[Shape, Taken]] | None:
+        return company.place(self.model, trial, gang, self._places_of(gang), picks, later)
+
+    def _place_any(self, lane: Lane, gang: Gang, choice: Choice) -> tuple[Placed, Stop | None]:
         """Place as many of what is offered as are needed, or none."""
         counts = self._find_any(choice)
         if counts is None:
@@ -215,7 +231,10 @@ class _Cycle:
         with self._plan.attempt() as trial:
             for shape, count in counts.items():
                 trial.place(shape, count)
-            return [trial.commit()], None
+            choose(gang, counts)
+            placed = self._in_company(trial, gang, [trial.since(0)])
+            trial.commit()
+            return placed, None
 
     def _find_any(self, choice: Choice) -> dict[Shape, int] | None:
         """Return how many of each shape would be placed, None when too few fit."""
@@ -299,9 +318,9 @@ class _Cycle:
         if not queue.known:
             return [NotOpen()]
         stops: list[Stop] = []
-        chosen: list[Pick] = []
-        taken: list[tuple[Shape, Taken]] = []
-        for shape, group in by_shape(picks).items():
+        groups = by_shape(picks)
+        for shape in list(groups):
+            group = groups.pop(shape)
             wanted = min(left, sum(len(pick.members) for pick in group))
             if wanted <= 0:
                 break
@@ -313,13 +332,30 @@ class _Cycle:
             if stop is not None:
                 stops.append(stop)
             if count:
-                taken.append((shape, model.index(shape).take(count)))
-                chosen += _first(group, count)
-                self._charge_queue(queue, shape, count)
+                chosen = _first(group, count)
+                later = [pick for some in groups.values() for pick in some]
+                self._book(gang, chosen, [(shape, self._take_more(gang, shape, chosen, later))], more=False)
                 left -= count
-        if chosen:
-            self._book(gang, chosen, taken, charged=True, more=False)
         return stops
+
+    def _take_more(self, gang: Gang, shape: Shape, picks: list[Pick], later: list[Pick]) -> Taken:
+        """Take room that there is for members beyond the minimum, of one shape."""
+        if company.has_company(self.model, gang):
+            with self._plan.attempt() as trial:
+                placed = self._place_in_company(trial, gang, picks, later)
+                if placed is not None:
+                    trial.commit()
+                    return placed[0][1]
+        return self.model.index(shape).take(sum(len(pick.members) for pick in picks))
+
+    def _places_of(self, gang: Gang) -> dict[str, str]:
+        """Return the nodes of members that hold room, are in flight, or are placed by now."""
+        places = self.model.places_of(gang)
+        draft = self._drafts.get(gang)
+        if draft is not None:
+            names = self.model.nodes.names
+            places |= {name: names[slot] for name, (slot, _) in draft.flight.pods.items()}
+        return places
 
     def _allowed(self, queue: Queue, shape: Shape, wanted: int) -> tuple[int, Stop | None]:
         """Return how many of ``wanted`` pods have room and quota, and what stops the others."""
@@ -362,10 +398,7 @@ class _Cycle:
         stop = NoQuota(*over, total[over[1]]) if over else model.promises.kept(queue, total)
         if stop is not None:
             return stop
-        places = model.places_of(gang)
-        if draft is not None:
-            places |= {name: model.nodes.names[slot] for name, (slot, _) in draft.flight.pods.items()}
-        layout = layout_of(gang, picks, places) or plain_layout(picks)
+        layout = layout_of(gang, picks, self._places_of) or plain_layout(picks)
         with self._plan.attempt() as trial:
             placed = near.place(model, trial, layout)
             if placed is None:
@@ -377,16 +410,12 @@ class _Cycle:
 
     # ------------------------------------------------------------------ booking
 
-    def _charge_queue(self, queue: Queue, shape: Shape, count: int) -> None:
-        self.model.queues.charge(queue, shape.amounts, count)
-
     def _book(
         self,
         gang: Gang,
         picks: list[Pick],
         taken: list[tuple[Shape, Taken]],
         *,
-        charged: bool = False,
         more: bool = True,
     ) -> None:
         """Write the chosen places into the gang's decision; without ``more`` it asks for nothing else."""
@@ -404,8 +433,7 @@ class _Cycle:
         rows, pods = draft.flight.decision.rows, draft.flight.pods
         decision = draft.flight.decision
         for shape, chosen in taken:
-            if not charged:
-                self._charge_queue(queue, shape, sum(chosen.counts))
+            model.queues.charge(queue, shape.amounts, sum(chosen.counts))
             for slot, count in zip(chosen.slots, chosen.counts, strict=True):
                 holders[slot] += count
             places, shapes = chosen.places(), chosen.shapes(shape)

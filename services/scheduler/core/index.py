@@ -40,7 +40,7 @@ _SMALL: Final = 12
 
 
 class Taken(NamedTuple):
-    """Distinct slots, and how many pods on each."""
+    """Slots, and how many pods on each; distinct but where it is told of each pod alone."""
 
     slots: list[int]
     counts: list[int]
@@ -172,6 +172,26 @@ class ShapeIndex:
         self._work.nodes += len(chosen)
         self._nodes.place(self.shape.charged, chosen, counts)
         return Taken(chosen, counts)
+
+    def take_liked(self, slots: SlotArray, likes: FloatArray | None) -> Taken | None:
+        """Choose room for one pod by the scores and by how much it likes each node (by slot), and charge it.
+
+        The slots are given in order of their names. The index has to be refreshed afterwards.
+        """
+        room = slots[self._fit[slots] > 0]
+        between = self.shape.between
+        if between is not None:
+            room = room[between.open(room)]
+        if not room.size:
+            return None
+        scores = self._score.many(room)
+        if likes is not None:
+            scores += likes[room]
+        if between is not None:
+            scores += between.scores(room, *self._likes)
+        self._work.nodes += room.size
+        slot = int(room[np.argmax(scores)])
+        return self._of({slot: [self._place(slot)]})
 
     # ------------------------------------------------------------------ choosing
 

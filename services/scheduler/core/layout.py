@@ -6,7 +6,7 @@ which ask for the same layout, and hold room on the same nodes already, share a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from services.scheduler.core.gangs import Gang, Member, Near, Pick
@@ -49,13 +49,14 @@ def by_group(picks: list[Pick]) -> dict[str, list[Pick]]:
     return groups
 
 
-def layout_of(gang: Gang, picks: list[Pick], places: Mapping[str, str]) -> Layout | None:
+def layout_of(gang: Gang, picks: list[Pick], places_of: Callable[[Gang], Mapping[str, str]]) -> Layout | None:
     """Return how ``picks`` must be placed; None: each pod where it likes.
 
-    ``places`` are the nodes of the members that hold room or are in flight.
+    ``places_of`` a gang are the nodes of the members that hold room or are in flight.
     """
     if not is_laid_out(gang):
         return None
+    places = places_of(gang)
     parts = tuple(
         Part(group, _counts(some), _near(gang, group), _anchors(gang, group, places))
         for group, some in by_group(picks).items()

@@ -18,7 +18,6 @@ from services.scheduler.core.flights import InFlight
 from services.scheduler.core.fragments import Typical
 from services.scheduler.core.gangs import Gang, Key, Member, OrderKey, make_gang
 from services.scheduler.core.index import ShapeIndex
-from services.scheduler.core.layout import is_laid_out
 from services.scheduler.core.nodegroups import Lots
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.own import limits_of
@@ -456,9 +455,7 @@ class Model:
                 self.workload.add(task.shape, sign * len(task.names))
 
     def places_of(self, gang: Gang) -> dict[str, str]:
-        """Return the nodes of members that hold room or are in flight, where it matters."""
-        if not is_laid_out(gang):
-            return {}
+        """Return the nodes of members that hold room or are in flight."""
         names = self.nodes.names
         places = {name: names[slot] for name, slot in self.flights.places_of(gang.contract.ref)}
         for name, pod in gang.pods.items():

@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from services.scheduler.core.columns import SlotArray
+from services.scheduler.core.columns import FloatArray, SlotArray
 from services.scheduler.core.index import Taken
 from services.scheduler.core.shapes import Shape
 
@@ -55,6 +55,14 @@ class Trial:
             self._log.append((shape, taken))
         return taken is not None
 
+    def place_liked(self, shape: Shape, likes: FloatArray | None) -> Taken | None:
+        """Take room for one pod where its scores and how much it likes a node, by slot, are the most."""
+        index = self._model.index(shape)
+        taken = index.take_liked(self._model.nodes.by_name(), likes) if index.total else None
+        if taken is not None:
+            self._log.append((shape, taken))
+        return taken
+
     @property
     def mark(self) -> int:
         """How far the trial is: what is placed later can be taken back to here."""
@@ -69,15 +77,27 @@ class Trial:
         self._kept = True
         return self._log
 
-    def rollback(self, mark: int = 0) -> None:
-        """Take back, last first, what was taken since a mark: else everything."""
-        nodes = self._model.nodes
-        for shape, taken in reversed(self._log[mark:]):
-            if not taken.placed:
-                nodes.take_back(shape.charged, taken.slots, taken.counts)
-            for slot, placed in zip(taken.places(), taken.placed, strict=False):
-                nodes.take_back(placed.charged, [slot], [1])
+    def rollback(self, mark: int = 0) -> list[tuple[Shape, Taken]]:
+        """Take back, last first, what was taken since a mark: else everything. Return it."""
+        gone = self._log[mark:]
+        for shape, taken in reversed(gone):
+            self._charge(shape, taken, -1)
         del self._log[mark:]
+        return gone
+
+    def retake(self, gone: list[tuple[Shape, Taken]]) -> None:
+        """Take again what was taken back, and is free still."""
+        for shape, taken in gone:
+            self._charge(shape, taken, 1)
+        self._log += gone
+
+    def _charge(self, shape: Shape, taken: Taken, sign: int) -> None:
+        nodes = self._model.nodes
+        charge = nodes.place if sign > 0 else nodes.take_back
+        if not taken.placed:
+            charge(shape.charged, taken.slots, taken.counts)
+        for slot, placed in zip(taken.places(), taken.placed, strict=False):
+            charge(placed.charged, [slot], [1])
 
 
 class Plan:

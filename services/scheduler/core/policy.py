@@ -90,6 +90,8 @@ class Scores:
     """Packs by CPU and memory."""
     balanced_weight: float = 0.0
     """Prefers nodes whose CPU, memory and GPUs would be used to the same degree."""
+    task_topology_weight: float = 0.0
+    """Puts members of tasks that belong together on one node, and those that do not apart."""
     strategy_fit: StrategyFit | None = None
     fragmentation: Fragmentation | None = field(default_factory=Fragmentation)
     extra: tuple[TermFactory, ...] = ()

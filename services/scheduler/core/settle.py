@@ -136,7 +136,7 @@ def _assess(model: Model, gang: Gang, now: datetime) -> None:
     if gang.not_before is not None and gang.not_before > now:
         model.retries.add(gang.not_before.timestamp(), gang)
         return
-    layout = layout_of(gang, needs.must or needs.more, model.places_of(gang))
+    layout = layout_of(gang, needs.must or needs.more, model.places_of)
     waiting.enter(gang, layout, choice_of(gang))
 
 

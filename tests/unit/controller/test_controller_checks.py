@@ -5,6 +5,11 @@ from __future__ import annotations
 import pytest
 
 from services.controller.core.checks import not_applied
+from services.controller.core.tasktopology import task_topology, topology_problem
+from shared.api.names import TASK_TOPOLOGY_AFFINITY as NEAR
+from shared.api.names import TASK_TOPOLOGY_ANTI_AFFINITY as APART
+from shared.api.names import TASK_TOPOLOGY_TASK_ORDER as ORDER
+from shared.events.contracts import TaskTopology
 from tests.unit.controller.worlds import task, wanted
 
 PARTS = {"totalPartitions": 2, "partitionSize": 2}
@@ -22,3 +27,28 @@ PARTS = {"totalPartitions": 2, "partitionSize": 2}
 )
 def test_what_is_not_applied_is_named(spec, expected):
     assert not_applied(wanted(**spec)) == expected
+
+
+@pytest.mark.parametrize(
+    ("annotations", "topology", "problem"),
+    [
+        ({}, None, None),
+        ({NEAR: ""}, None, None),
+        ({ORDER: "ps"}, None, None),
+        (
+            {NEAR: "ps,worker;worker", APART: "ps", ORDER: "worker,ps"},
+            TaskTopology(
+                affinity=(("ps", "worker"), ("worker",)), anti_affinity=(("ps",),), order=("worker", "ps")
+            ),
+            None,
+        ),
+        ({NEAR: " ps , worker ;"}, TaskTopology(affinity=(("ps", "worker"),)), None),
+        ({NEAR: "ps,chief", APART: "ps"}, None, f"{NEAR}: there is no task chief"),
+        ({NEAR: "ps", APART: "ps,ps"}, None, f"{APART}: task ps is there twice"),
+        ({NEAR: "ps", ORDER: "chief"}, None, f"{ORDER}: there is no task chief"),
+    ],
+)
+def test_a_topology_of_tasks_is_read_from_annotations_whole_or_not_at_all(annotations, topology, problem):
+    tasks = ("ps", "worker")
+    assert task_topology(annotations, tasks) == topology
+    assert topology_problem(annotations, tasks) == problem

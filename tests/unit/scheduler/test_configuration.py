@@ -164,6 +164,17 @@ def test_no_score_counts_that_is_not_named() -> None:
     assert (scores.strategy_fit, scores.fragmentation, scores.extra) == (None, None, ())
 
 
+def test_tasks_of_a_job_wish_for_places_with_the_weight_that_is_named() -> None:
+    def weight(**plugin: object) -> float:
+        found = configure(tiers({"name": "task-topology", **plugin}), Policy())
+        assert found.problems == ()
+        return found.policy.scores.task_topology_weight
+
+    assert weight() == 1.0
+    assert weight(arguments={"task-topology.weight": 10}) == 10.0
+    assert weight(enableNodeOrder=False) == 0.0
+
+
 def test_fragmentation_is_a_plugin_of_our_own() -> None:
     arguments = {"fragmentation.weight": 8, "fragmentation.enough-cpu": 4}
     named = configure(tiers({"name": "fragmentation", "arguments": arguments}), Policy())

@@ -84,12 +84,14 @@ def _scores(found: Configuration, own: tuple[Own, ...]) -> Scores:
     binpack = _arguments(found.plugin("binpack", "enableNodeOrder"))
     order = _arguments(found.plugin("nodeorder", "enableNodeOrder"))
     fit = _arguments(found.plugin("resource-strategy-fit", "enableNodeOrder"))
+    tied = _arguments(found.plugin("task-topology", "enableNodeOrder"))
     weights = {field: order[f"{name}.weight"] for name, field in _NODEORDER.items()} if order else {}
     return replace(
         _OFF,
         **weights,
         binpack_weight=binpack.get("binpack.weight", 0.0),
         resource_weights=_weights(binpack, "binpack") if binpack else (),
+        task_topology_weight=tied.get("task-topology.weight", 0.0),
         strategy_fit=_fit(fit) if fit else None,
         fragmentation=_fragmentation(found.plugin("fragmentation")),
         extra=tuple(OwnScores(one) for one in own if one.says("scores")),

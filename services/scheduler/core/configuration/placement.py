@@ -125,9 +125,8 @@ PLUGINS: Final = (
     ),
     Plugin(
         "task-topology",
-        "tasks of a job near to each other, or apart",
-        Stand.REFUSED,
-        _LATER,
+        "tasks of a job near to each other, or apart, as its annotations say",
+        votes={"enableNodeOrder": Vote(), "enableTaskOrder": _ALWAYS},
         arguments=(Argument("task-topology.weight", WEIGHT, 1.0, "of the score"),),
     ),
     Plugin(
