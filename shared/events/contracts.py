@@ -159,6 +159,8 @@ class Shape(Contract):
     """Parts of devices. What a device plugin counts in whole is in ``requests`` alone."""
     priority: int = 0
     preemptable: bool = True
+    revocable: bool = False
+    """It may run on nodes of zones from which it is evicted at a certain hour."""
     scheduling_gated: bool = False
     labels: dict[str, str] = NONE
     extras: dict[str, Any] = NONE
@@ -199,6 +201,13 @@ class TaskTopology(Contract):
     anti_affinity: tuple[tuple[str, ...], ...] = ()
     order: tuple[str, ...] = ()
     """The first choose first."""
+
+
+class JobBudget(Contract):
+    """How many pods of a gang may be away at a time, where they are evicted for no other gang."""
+
+    min_available: Count | None = None
+    max_unavailable: Count | None = None
 
 
 class GangRef(Contract):
@@ -254,6 +263,9 @@ class Gang(Contract):
     sub_groups: tuple[SubGroups, ...] = ()
     task_topology: TaskTopology | None = None
     """Heeded where the policy says so."""
+    preemptable: bool = False
+    """Its owner says that it may be evicted; pods have a word of their own (``Shape.preemptable``)."""
+    budget: JobBudget | None = None
     created_at: datetime
     ready_since: datetime
     """When this generation could first be scheduled: age for ordering and waiting time."""

@@ -61,7 +61,7 @@ WHERE = [
         policy=STRICT,
         expect={
             "train": placed(n2=8),
-            "more": waits("no-room", "2 nodes are not of the groups of nodes that the queue may use (b)"),
+            "more": waits("no-room", "2 nodes are of no group that the queue may use (b)"),
         },
     ),
     Scenario(

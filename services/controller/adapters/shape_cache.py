@@ -64,7 +64,8 @@ class Shapes:
         relevant = {name: spec[name] for name in _SHAPE_FIELDS if name in spec}
         relevant["containers"] = [placing(one) for one in spec.get("containers") or ()]
         priority = priorities.of(spec.get("priorityClassName") or "")
-        key = (orjson.dumps(relevant), annotations.get(names.PREEMPTABLE), priority)
+        said = annotations.get(names.PREEMPTABLE), annotations.get(names.REVOCABLE_ZONE)
+        key = (orjson.dumps(relevant), said, priority)
         shape = self._known.get(key)
         if shape is None:
             if len(self._known) >= self._LIMIT:

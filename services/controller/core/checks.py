@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from services.controller.core.dependencies import dependency_problem
+from services.controller.core.jobbudgets import budget_problem
 from services.controller.core.model import JSON, Priorities, Wanted
 from services.controller.core.podgroups import quota_usage
 from services.controller.core.policies import bad_timeout
@@ -119,7 +120,8 @@ def not_applied(wanted: Wanted) -> tuple[str, ...]:
     found: list[str] = []
     if any(task.spec.topology_policy not in ("", TopologyPolicy.NONE) for task in wanted.tasks):
         found.append("topologyPolicy of tasks")
-    wrong = topology_problem(wanted.annotations, {task.name for task in wanted.tasks})
-    if wrong is not None:
-        found.append(wrong)
-    return tuple(found)
+    problems = (
+        topology_problem(wanted.annotations, {task.name for task in wanted.tasks}),
+        budget_problem(wanted.annotations),
+    )
+    return (*found, *(one for one in problems if one is not None))

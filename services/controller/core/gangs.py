@@ -9,12 +9,13 @@ from typing import Final
 from services.controller.core.dependencies import gang_minimum, minimums, waiting_tasks
 from services.controller.core.dryrun import read_shapes
 from services.controller.core.grouping import job_topology, partition_name, partitions
+from services.controller.core.jobbudgets import job_budget
 from services.controller.core.kin import chosen
 from services.controller.core.lifecycle import LIVE
 from services.controller.core.model import GroupView, Priorities, Task, Wanted
 from services.controller.core.pods import placing_spec, pod_annotations, task_labels
 from services.controller.core.podview import PodView
-from services.controller.core.shapes import marks, shape_of
+from services.controller.core.shapes import is_true, marks, shape_of
 from services.controller.core.status import Status
 from services.controller.core.tasktopology import task_topology
 from shared.api import names
@@ -77,6 +78,8 @@ def gang_of(
         tasks=tasks,
         topology=job_topology(wanted),
         sub_groups=partitions(wanted.tasks),
+        preemptable=is_true(marks(wanted.labels, wanted.annotations).get(names.PREEMPTABLE, "")),
+        budget=job_budget(wanted.annotations, wanted.replicas),
         task_topology=task_topology(wanted.annotations, {task.name for task in wanted.tasks}),
         created_at=wanted.created_at,
         ready_since=group.ready_since,

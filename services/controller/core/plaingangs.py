@@ -19,8 +19,10 @@ from typing import Final
 
 from services.controller.core.gangs import DEFAULT_POOL, run_seconds, waiting_limit
 from services.controller.core.grouping import group_by_labels, sub_groups, topology_of
+from services.controller.core.jobbudgets import job_budget
 from services.controller.core.members import PREFIX, MemberPod
 from services.controller.core.model import JSON, GroupView, Priorities, read_group
+from services.controller.core.shapes import is_true
 from services.controller.core.tasktopology import task_topology
 from shared.api import names
 from shared.api.podspec import resource_list
@@ -128,6 +130,8 @@ def plain_gang(
         tasks=tasks,
         topology=group.topology,
         sub_groups=sub_groups(group.policies),
+        preemptable=is_true(group.annotations.get(names.PREEMPTABLE, "")),
+        budget=job_budget(group.annotations, len(living)),
         task_topology=task_topology(group.annotations, by_task),
         created_at=group.view.ready_since,
         ready_since=group.view.ready_since,

@@ -31,6 +31,7 @@ def shape_of(spec: PodSpec, annotations: Mapping[str, str], priorities: Prioriti
         tolerations=tuple(_toleration(t) for t in spec.tolerations if t.effect in _EFFECTS),
         priority=priority_of(spec, priorities),
         preemptable=preemptable(annotations),
+        revocable=revocable(annotations),
         scheduling_gated=bool(spec.scheduling_gates),
         extras=_extras(spec),
     )
@@ -54,8 +55,18 @@ def priority_of(spec: PodSpec, priorities: Priorities) -> int:
 
 def preemptable(annotations: Mapping[str, str]) -> bool:
     """Say whether a pod may be preempted: by default yes, and no when the annotation is unreadable."""
-    text = annotations.get(names.PREEMPTABLE)
-    return text is None or text in ("1", "t", "T", "TRUE", "true", "True")
+    return names.PREEMPTABLE not in annotations or is_true(annotations[names.PREEMPTABLE])
+
+
+def revocable(annotations: Mapping[str, str]) -> bool:
+    """Say whether a pod may run on nodes of zones: it says so, or that it may be preempted."""
+    zone = annotations.get(names.REVOCABLE_ZONE)
+    return is_true(annotations.get(names.PREEMPTABLE, "")) if zone is None else zone == "*"
+
+
+def is_true(text: str) -> bool:
+    """Say whether a text says yes, as Volcano reads it."""
+    return text in ("1", "t", "T", "TRUE", "true", "True")
 
 
 def _term(term: NodeSelectorTerm) -> c.NodeTerm:

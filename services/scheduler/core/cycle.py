@@ -14,6 +14,7 @@ from typing import Final
 
 from services.scheduler.core import company, near
 from services.scheduler.core.choice import Choice, choose
+from services.scheduler.core.clearing import clear
 from services.scheduler.core.decisions import Decision, Flight, Outcome
 from services.scheduler.core.displace import begin, make_room
 from services.scheduler.core.gangs import NOTHING, Gang, Member, OrderKey, Pick, by_shape
@@ -39,6 +40,7 @@ from services.scheduler.core.settle import could_ever_fit, follow, settle
 from services.scheduler.core.shadow import in_shadow
 from services.scheduler.core.shapes import Shape, amounts_of
 from services.scheduler.core.turns import Turns
+from services.scheduler.core.zones import keep_hours
 
 _MOST_PODS: Final = 10_000
 """Pods in a decision, beyond the minimum: a record of the log is made for so many with the longest names."""
@@ -46,16 +48,19 @@ _MOST_PODS: Final = 10_000
 
 def decide(model: Model, now: datetime, *, limit: int | None = None) -> Outcome:
     """Decide about all that wait, or about the first ``limit`` gangs (the rest with the next call)."""
+    keep_hours(model, now)
     resend = settle(model, now)
     cycle = _Cycle(model, now)
     cycle.use_earmarks()
     finished = cycle.start_gangs(limit)
     evicting: list[Decision] = []
-    cool_at = None
+    cool_at = look_at = None
     reserving: list[Decision] = []
     if finished:
         cycle.backfill()
         evicting, cool_at = make_room(model, now)
+        clearing, look_at = clear(model, now)
+        evicting += clearing
         cycle.add_surplus()
     placing = cycle.launch()
     if finished and not model.waiting.active:
@@ -69,6 +74,7 @@ def decide(model: Model, now: datetime, *, limit: int | None = None) -> Outcome:
         model.waiting.overdue.next(),
         next_renewal(model),
         cool_at,
+        None if look_at is None else look_at.timestamp(),
     )
     wake = [at for at in alarms if at]
     return Outcome(

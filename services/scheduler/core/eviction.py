@@ -26,6 +26,7 @@ from services.scheduler.core.queues import Queue
 from services.scheduler.core.search import Deficit, Found, Request, Search
 from services.scheduler.core.settle import could_ever_fit
 from services.scheduler.core.shares import Shares
+from services.scheduler.core.zones import in_zones, within_budget
 
 Tiers = Sequence[Sequence[VictimFilter]]
 
@@ -185,18 +186,22 @@ class Evictor:
         own = gang.contract.queue
         for tier in group.tiers or ((),):
             found: list[Bundle] = []
-            for one, rows in by_gang(self._model, self._filtered(group.rows, tier)).items():
+            for one, rows in by_gang(self._model, self._filtered(gang, group.rows, tier)).items():
                 same = one.contract.queue == own or "priority" in tier
                 if not same or one.contract.priority < priority:
-                    found += cut(self._model, one, rows, whole="gang" not in tier)
+                    some = within_budget(self._model, one, rows) if "tdm" in tier else rows
+                    found += cut(self._model, one, some, whole="gang" not in tier)
             if found:
                 return found, tier
         return [], ()
 
-    def _filtered(self, rows: SlotArray, tier: Sequence[VictimFilter]) -> SlotArray:
+    def _filtered(self, gang: Gang, rows: SlotArray, tier: Sequence[VictimFilter]) -> SlotArray:
         victims = self._model.victims
         if "conformance" in tier:
             rows = rows[~victims.critical[rows]]
+        if "tdm" in tier:
+            lasting = not any(task.shape.preemptable for task in gang.contract.tasks)
+            rows = np.setdiff1d(rows, in_zones(self._model, rows)) if lasting else rows[:0]
         if "cdp" in tier:
             cooldown = np.maximum(victims.cooldown[rows], self._policy.cooldown.total_seconds())
             warm = victims.scheduled[rows] + cooldown

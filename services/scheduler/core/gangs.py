@@ -175,6 +175,8 @@ class Gang:
                     compared.append(0 if starved and self.started else 1)
                 case "deadline":
                     compared.append(since + self._waiting_limit(sharing))
+                case "lasting":
+                    compared.append(int(contract.preemptable))
                 case "share":
                     self.share = self._dominant_share(totals)
                     compared.append(self.share)

@@ -6,6 +6,7 @@ objects may come in any order. What becomes of decisions is in ``results``.
 
 from __future__ import annotations
 
+from datetime import datetime
 from math import inf
 
 from services.scheduler.core.decisions import Flight
@@ -51,11 +52,13 @@ class Model:
         self.domains = Domains(self.nodes)
         self.shapes = Shapes(self.resources, self.nodes, limits_of(self.policy))
         self.queues = Queues(self.resources, self.policy.sharing)
-        self.lots = Lots(self.queues.facts, self.policy.grouping)
+        self.lots = Lots(self.queues.facts, self.policy)
         self.waiting = Waiting(self.queues)
         self.work = Work()
         self.workload = Workload(self.shapes)
         self.typical = self._typical()
+        self.cleared_at: datetime | None = None
+        """When pods were last evicted from zones that are closed."""
         self.capacity_seen = 0
         """The nodes' capacity version at the last cycle."""
         self.pods: dict[Key, Pod] = {}
@@ -91,7 +94,7 @@ class Model:
         self.policy = policy
         self.shapes.set_limits(limits_of(policy))
         self.queues.govern(policy.sharing)
-        self.lots.govern(policy.grouping)
+        self.lots.govern(policy)
         self._indexes.clear()
         self.typical = self._typical()
         for gang in self.gangs.values():
@@ -414,7 +417,8 @@ class Model:
                 continue
             for pod in self._pods_of.get(old.key, {}).values():
                 if pod.slot < 0:
-                    pod.shape = self.shapes.intern(pod.shape.contract, old.contract.namespace, lot)
+                    asks = pod.shape.contract.model_copy(update={"revocable": pod.revocable})
+                    pod.shape = self.shapes.intern(asks, old.contract.namespace, lot)
             self._install(old.contract, old)
 
     def _end_of(self, pod: Pod) -> float:

@@ -11,10 +11,10 @@ should avoid may be used as well, and is the last to be.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from services.scheduler.core.policy import Grouping
+from services.scheduler.core.policy import Grouping, Policy, Zones
 from shared.events.contracts import NodeGroups, QueueState
 
 _REQUIRED: Final = 100.0
@@ -33,6 +33,8 @@ class Lot:
     """Nodes that are of no group will do, too."""
     likes: tuple[tuple[str, float], ...] = ()
     """Scores of groups that have one."""
+    zones: Zones | None = None
+    """Nodes of zones are open to some pods at some hours (``zones``)."""
 
     def takes(self, group: str | None) -> bool:
         """Whether pods may run on nodes of a group (None: of none)."""
@@ -50,23 +52,24 @@ class Lot:
 class Lots:
     """The lot of each queue."""
 
-    def __init__(self, facts: Callable[[str], QueueState | None], grouping: Grouping | None) -> None:
+    def __init__(self, facts: Callable[[str], QueueState | None], policy: Policy) -> None:
         self._facts = facts
-        self._grouping = grouping
+        self._grouping = policy.grouping
+        self._zones = policy.zones
         self._of: dict[str, Lot | None] = {}
         self.changed = False
         """Queues may have other lots than before: taken by who sorts the gangs anew."""
 
-    def govern(self, grouping: Grouping | None) -> None:
+    def govern(self, policy: Policy) -> None:
         """Follow another policy from now on."""
-        if grouping != self._grouping:
-            self._grouping = grouping
+        if (policy.grouping, policy.zones) != (self._grouping, self._zones):
+            self._grouping, self._zones = policy.grouping, policy.zones
             self.changed = True
             self._of.clear()
 
     def note(self, before: QueueState | None, after: QueueState | None) -> None:
         """A queue came, went, or changed."""
-        if self._grouping is None:
+        if self._grouping is None and self._zones is None:
             return
         if (before is None) != (after is None) or (
             before is not None
@@ -78,11 +81,16 @@ class Lots:
 
     def of(self, queue: str) -> Lot | None:
         """Return a queue's lot; None where none is needed, and of a queue that is not there."""
-        if self._grouping is None or self._facts(queue) is None:
+        if (self._grouping is None and self._zones is None) or self._facts(queue) is None:
             return None
         if queue not in self._of:
-            self._of[queue] = lot_of(self._affinity(queue, self._grouping), self._grouping)
+            self._of[queue] = self._lot(queue)
         return self._of[queue]
+
+    def _lot(self, queue: str) -> Lot:
+        grouping = self._grouping
+        lot = Lot() if grouping is None else lot_of(self._affinity(queue, grouping), grouping)
+        return replace(lot, zones=self._zones)
 
     def _affinity(self, queue: str, grouping: Grouping) -> NodeGroups:
         """Return a queue's own affinity, or (with hierarchy) that of the nearest queue above that has any."""

@@ -22,6 +22,7 @@ import numpy as np
 from services.scheduler.core.columns import BoolArray, ChangeLog, CodeArray, IntArray, LabelColumn, SlotArray
 from services.scheduler.core.resources import PODS, UNLIMITED, Amounts, Resources
 from shared.api.matching import TaintKey
+from shared.api.names import REVOCABLE_ZONE
 
 _SMALL: Final = 6
 """Up to so many nodes, scalar updates are faster than array operations (measured)."""
@@ -65,6 +66,8 @@ class Nodes:
         self.moved: set[int] = set()
         self.capacity_version = 0
         """Rises when what nodes have in all, or their rules, change: not with pods."""
+        self.zones: frozenset[str] | None = None
+        """The zones (label ``volcano.sh/revocable-zone``) that are open; None: they mean nothing."""
         self.count = 0
         self._free: list[int] = []
         self._sorted: list[str] = []
@@ -122,6 +125,20 @@ class Nodes:
             self._weigh(slot)
             self.touch(slot)
             self.grown.add(slot)
+
+    def open(self, zones: frozenset[str] | None) -> None:
+        """Let only these zones be open; nodes of those that opened or closed have other rules from now on."""
+        if zones == self.zones:
+            return
+        column = self.label(REVOCABLE_ZONE)
+        changed = None if zones is None or self.zones is None else zones ^ self.zones
+        table = np.array([bool(value) and (changed is None or value in changed) for value in column.values])
+        self.zones = zones
+        for slot in np.flatnonzero(table[column.codes] & self.exists).tolist():
+            self.rules_log.append(slot)
+            self.touch(slot)
+            self.grown.add(slot)
+            self.capacity_version += 1
 
     def remove(self, name: str) -> None:
         """Forget a node; pods on it keep the slot, and a node of that name finds them again."""

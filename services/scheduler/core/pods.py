@@ -32,6 +32,8 @@ class Pod:
     priority: int = 0
     preemptable: bool = True
     """It is ours, and its owner does not forbid to evict it."""
+    revocable: bool = False
+    """It may run where it may have to go at a certain hour."""
     critical: bool = False
     scheduled: float = 0.0
     """When it was bound (POSIX seconds)."""
@@ -67,6 +69,7 @@ def make_pod(state: PodState, shape: Shape, slot: int, gang: tuple[str, str] | N
         state.shape.scheduling_gated,
         state.shape.priority,
         preemptable=state.shape.preemptable and state.ours,
+        revocable=state.shape.revocable,
         critical=state.shape.priority >= CRITICAL or state.namespace == CRITICAL_NAMESPACE,
         scheduled=scheduled,
         cooldown=state.cooldown,

@@ -122,14 +122,15 @@ class Sharing:
     """Queues are below their parents. False: all are equals, and parents do not count."""
     queue_order: tuple[Literal["priority", "share"], ...] = ("priority", "share")
     """Of queues below the same one; from the top of the tree down."""
-    gang_order: tuple[Literal["priority", "broken", "deadline", "share"] | OwnOrder, ...] = (
+    gang_order: tuple[Literal["priority", "broken", "deadline", "share", "lasting"] | OwnOrder, ...] = (
         "priority",
         "broken",
         "deadline",
         "share",
     )
     """Of gangs in a queue. ``broken``: those that run below their minimum first (others wait for less);
-    ``deadline``: who should have started the soonest; ``share``: who holds the least of the cluster (DRF)."""
+    ``deadline``: who should have started the soonest; ``share``: who holds the least of the cluster (DRF);
+    ``lasting``: those whose owners do not say that they may be evicted."""
     waiting_limit: timedelta | None = None
     """How long a gang should wait at most, unless its annotation ``sla-waiting-time`` says it."""
     usage_weight: float = 1.0
@@ -138,7 +139,7 @@ class Sharing:
     it names as ``deserved``, stays. 0: only the present counts."""
 
 
-VictimFilter = Literal["gang", "priority", "conformance", "pdb", "cdp"]
+VictimFilter = Literal["gang", "priority", "conformance", "pdb", "cdp", "tdm"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +152,9 @@ class Eviction:
 
     Filters are Volcano's plugins: ``gang`` (only members beyond the minimum), ``priority`` (also when
     reclaiming), ``conformance`` (no pods of the system), ``pdb`` (no more than disruption budgets allow),
-    ``cdp`` (nobody within its cool-down). Inside a tier all of them have to agree; the first tier that leaves
-    somebody counts.
+    ``cdp`` (nobody within its cool-down), ``tdm`` (only for gangs that may not be evicted themselves, on
+    nodes of no zone, as many of each gang as its budget allows). Inside a tier all of them have to agree; the
+    first tier that leaves somebody counts.
     """
 
     preempt: bool = True
@@ -211,6 +213,30 @@ class Grouping:
 
 
 @dataclass(frozen=True, slots=True)
+class Window:
+    """The hours of a zone, each day, in minutes after midnight (UTC); past it where the end is before."""
+
+    zone: str
+    begins: int
+    ends: int
+
+
+@dataclass(frozen=True, slots=True)
+class Zones:
+    """Nodes that take pods which may be evicted, during some hours: Volcano's ``tdm``."""
+
+    windows: tuple[Window, ...] = ()
+    period: timedelta = timedelta(minutes=1)
+    """How often pods are evicted from zones that are closed."""
+    filters: bool = True
+    """Other pods, and at other hours all, are kept from nodes of zones."""
+    scores: bool = True
+    """Pods that may run there do so rather than elsewhere."""
+    evicts: bool = True
+    """Pods are evicted from zones that are closed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """All that is chosen, each area of choices a value of its own."""
 
@@ -220,6 +246,8 @@ class Policy:
     backfill: Backfill = field(default_factory=Backfill)
     grouping: Grouping | None = None
     """None: groups of nodes mean nothing."""
+    zones: Zones | None = None
+    """None: zones of nodes mean nothing."""
     own: tuple[Own, ...] = ()
     """Plugins that are not Volcano's."""
     hold: timedelta = timedelta(minutes=5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import numpy as np
@@ -18,6 +19,8 @@ _ORDER: Final = (
     "no-node-matches",
     "no-node-tolerated",
     "no-node-in-group",
+    "no-node-open",
+    "no-node-revocable",
     "no-node-accepted",
     "no-node-ready",
     "pod-too-large",
@@ -26,6 +29,8 @@ _ORDER: Final = (
     "nodes-not-matching",
     "nodes-tainted",
     "nodes-of-other-groups",
+    "nodes-closed",
+    "nodes-revocable",
     "nodes-refused",
     "nodes-not-ready",
     "nodes-over-committed",
@@ -164,35 +169,42 @@ def _filters(model: Model, shape: Shape, slots: SlotArray, passed: Refusals) -> 
     """Count nodes by the first rule that refuses them, in the order in which people look for it."""
     found: list[Reason] = []
     left = np.ones(slots.size, np.bool_)
-
-    def refused(by: BoolArray) -> int:
-        count = int((left & ~by).sum())
-        np.logical_and(left, by, out=left)
-        return count
-
-    if count := refused(passed.selected):
-        words = ", ".join(f"{key}={value}" for key, value in sorted(shape.rules.selector.items()))
-        found.append(_filter("nodes-not-matching", count, f"do not match the node selector {words}"))
-    if count := refused(passed.affine):
-        found.append(_filter("nodes-not-matching", count, "do not match the required node affinity"))
-    if refused_here := int((left & ~passed.untainted).sum()):
-        words = _taints(model, shape, slots[left & ~passed.untainted])
-        refused(passed.untainted)
-        found.append(_filter("nodes-tainted", refused_here, f"are tainted ({words})"))
-    if count := refused(passed.schedulable):
-        found.append(_filter("nodes-tainted", count, "are unschedulable (cordoned)"))
-    if (count := refused(passed.grouped)) and shape.lot is not None:
-        words = f"are not of the groups of nodes that the queue may use ({shape.lot.describe()})"
-        found.append(_filter("nodes-of-other-groups", count, words))
-    if count := refused(passed.accepted):
-        words = ", ".join(sorted(shape.rules.limits))
-        found.append(_filter("nodes-refused", count, f"are refused by a plugin ({words})"))
-    if count := refused(passed.ready):
-        found.append(_filter("nodes-not-ready", count, "are not ready"))
-    if count := refused(~model.nodes.over[slots]):
-        words = "has more used than it has" if count == 1 else "have more used than they have"
-        found.append(_filter("nodes-over-committed", count, words))
+    for by, code, words in _rules(model, shape, slots, passed):
+        where = slots[left & ~by]
+        left &= by
+        if where.size:
+            found.append(_filter(code, where.size, words(where)))
     return sorted(found, key=lambda reason: -int(reason.numbers["nodes"]))
+
+
+def _rules(
+    model: Model, shape: Shape, slots: SlotArray, passed: Refusals
+) -> Iterator[tuple[BoolArray, str, Callable[[SlotArray], str]]]:
+    """Yield for each rule which nodes pass it, its code, and what it says of those that do not."""
+    selector = ", ".join(f"{key}={value}" for key, value in sorted(shape.rules.selector.items()))
+    yield passed.selected, "nodes-not-matching", lambda _: f"do not match the node selector {selector}"
+    yield passed.affine, "nodes-not-matching", lambda _: "do not match the required node affinity"
+    yield passed.untainted, "nodes-tainted", lambda where: f"are tainted ({_taints(model, shape, where)})"
+    yield passed.schedulable, "nodes-tainted", lambda _: "are unschedulable (cordoned)"
+    groups = "" if shape.lot is None else shape.lot.describe()
+    words = f"are of no group that the queue may use ({groups})"
+    yield passed.grouped, "nodes-of-other-groups", lambda _: words
+    if shape.contract.revocable:
+        yield passed.zoned, "nodes-closed", lambda _: "are of zones whose hours these are not"
+    else:
+        yield passed.zoned, "nodes-revocable", lambda _: "are of zones for pods that may be evicted"
+    limits = ", ".join(sorted(shape.rules.limits))
+    yield passed.accepted, "nodes-refused", lambda _: f"are refused by a plugin ({limits})"
+    yield passed.ready, "nodes-not-ready", lambda _: "are not ready"
+    yield (
+        ~model.nodes.over[slots],
+        "nodes-over-committed",
+        lambda where: f"{'has' if where.size == 1 else 'have'} more used than {_they(where)}",
+    )
+
+
+def _they(where: SlotArray) -> str:
+    return "it has" if where.size == 1 else "they have"
 
 
 def _filter(code: str, count: int, words: str) -> Reason:
@@ -207,6 +219,8 @@ _NOWHERE: Final = {
     "nodes-not-matching": ("no-node-matches", "change the selector or affinity, or label nodes"),
     "nodes-tainted": ("no-node-tolerated", "add a toleration, or take the taint off"),
     "nodes-of-other-groups": ("no-node-in-group", "change the queue's affinity, or the nodes' label"),
+    "nodes-closed": ("no-node-open", "wait for the hours of the zone"),
+    "nodes-revocable": ("no-node-revocable", "say that the pods are volcano.sh/preemptable, or add nodes"),
     "nodes-refused": ("no-node-accepted", "ask who runs the cluster what the plugin lets pass"),
     "nodes-not-ready": ("no-node-ready", "look at the nodes"),
     "nodes-over-committed": ("no-node-ready", "look at the nodes"),
@@ -216,10 +230,10 @@ _NOWHERE: Final = {
 def _nowhere(main: Reason, nodes: int) -> Reason:
     """The rule that refuses most nodes, as the reason why none is left."""
     code, step = _NOWHERE[main.code]
-    words = main.message.replace(" nodes ", " ", 1).replace(" node ", " ", 1)
+    count, _, words = main.message.split(" ", 2)
     return Reason(
         code=code,
-        message=f"no node can take it: of {nodes} nodes, {words}",
+        message=f"no node can take it: of {nodes} nodes, {count} {words}",
         numbers={**main.numbers, "all": nodes},
         next_step=step,
     )

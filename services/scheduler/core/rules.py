@@ -22,7 +22,7 @@ from services.scheduler.core.columns import BoolArray, FloatArray, SlotArray
 from services.scheduler.core.nodegroups import Lot
 from services.scheduler.core.nodes import Nodes
 from shared.api.matching import UNSCHEDULABLE, TaintKey, Test, requirement, tolerated
-from shared.api.names import NODEGROUP_NAME
+from shared.api.names import NODEGROUP_NAME, REVOCABLE_ZONE
 from shared.events.contracts import NodeTerm, Requirement
 from shared.events.contracts import Shape as ShapeContract
 
@@ -43,6 +43,8 @@ class Refusals:
     affine: BoolArray
     grouped: BoolArray
     """It is of a group that the pods' queue may use."""
+    zoned: BoolArray
+    """It is of no zone, or of one that is open to the pods now."""
     accepted: BoolArray
     """By further limits; of nodes that pass all else, otherwise True."""
 
@@ -50,7 +52,7 @@ class Refusals:
     def allowed(self) -> BoolArray:
         """Where the node passes all."""
         plain = self.ready & self.schedulable & self.untainted & self.selected & self.affine
-        return plain & self.grouped & self.accepted
+        return plain & self.grouped & self.zoned & self.accepted
 
 
 class Rules:
@@ -59,6 +61,7 @@ class Rules:
     def __init__(self, nodes: Nodes, shape: ShapeContract, lot: Lot | None = None) -> None:
         self._nodes = nodes
         self.lot = lot
+        self._revocable = shape.revocable
         self.selector = dict(shape.node_selector)
         self.required = shape.required_terms
         self._preferred = shape.preferred_terms
@@ -124,6 +127,7 @@ class Rules:
             selected=self._selected(slots),
             affine=self._affine(slots),
             grouped=self._grouped(slots),
+            zoned=self._zoned(slots),
             accepted=np.ones(slots.size, np.bool_),
         )
         for limit in self.limits.values():
@@ -166,6 +170,13 @@ class Rules:
         if self.lot is None or self.lot.groups is None:
             return np.ones(slots.size, np.bool_)
         return self._where(NODEGROUP_NAME, self.lot.takes, slots)
+
+    def _zoned(self, slots: SlotArray) -> BoolArray:
+        zones = None if self.lot is None else self.lot.zones
+        if zones is None or not zones.filters:
+            return np.ones(slots.size, np.bool_)
+        now = (self._nodes.zones or frozenset()) if self._revocable else frozenset[str]()
+        return self._where(REVOCABLE_ZONE, lambda zone: not zone or zone in now, slots)
 
     def _affine(self, slots: SlotArray) -> BoolArray:
         if self.required is None:

@@ -22,7 +22,7 @@ from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.resources import CPU, MEMORY
 from services.scheduler.core.shapes import Shape
 from services.scheduler.core.terms import Term
-from shared.api.names import NODEGROUP_NAME
+from shared.api.names import NODEGROUP_NAME, REVOCABLE_ZONE
 
 if TYPE_CHECKING:
     from services.scheduler.core.policy import Scores
@@ -257,6 +257,26 @@ def _liking(shape: Shape, nodes: Nodes, scores: Scores) -> Term | None:  # noqa:
     return _Liking(shape.lot.likes, nodes) if shape.lot is not None and shape.lot.likes else None
 
 
+class _Zoned(Term):
+    """100 where a zone is open to the pods (``zones``): pods on the nodes do not change it."""
+
+    rising = True
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+
+    def many(self, slots: SlotArray) -> FloatArray:
+        column, now = self._nodes.label(REVOCABLE_ZONE), self._nodes.zones or frozenset()
+        table = np.array([100.0 if value in now else 0.0 for value in column.values])
+        liked: FloatArray = table[column.codes[slots]]
+        return liked
+
+
+def _zoned(shape: Shape, nodes: Nodes, scores: Scores) -> Term | None:  # noqa: ARG001 - as every maker
+    zones = None if shape.lot is None else shape.lot.zones
+    return _Zoned(nodes) if zones is not None and zones.scores and shape.contract.revocable else None
+
+
 _TERMS: Final[tuple[Callable[[Shape, Nodes, Scores], Term | None], ...]] = (
     _binpack,
     _preference,
@@ -265,4 +285,5 @@ _TERMS: Final[tuple[Callable[[Shape, Nodes, Scores], Term | None], ...]] = (
     _most_requested,
     _balanced,
     _liking,
+    _zoned,
 )

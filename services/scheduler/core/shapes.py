@@ -140,13 +140,14 @@ class Shapes:
         """
         rules = _rules_key(contract)
         kin = Kinship.key(namespace, contract.labels, contract.extras)
-        key = (tuple(sorted(contract.requests.items())), rules, _device_key(contract.devices), kin, lot)
-        shape = self._shapes.get(key)
+        key = (tuple(sorted(contract.requests.items())), rules, _device_key(contract.devices), kin)
+        place = _place_key(contract, lot)
+        shape = self._shapes.get((*key, place))
         if shape is None:
             shape = self._make(contract, rules, lot)
             if kin is not None:
                 self._relate(shape, namespace)
-            self._shapes[key] = shape
+            self._shapes[*key, place] = shape
         return shape
 
     def _relate(self, shape: Shape, namespace: str) -> None:
@@ -186,9 +187,10 @@ class Shapes:
         """Return the rules that shapes of one content share; with further limits each has its own."""
         if self._limits:
             return Rules(self._nodes, contract, lot)
-        rules = self._rules.get((key, lot))
+        place = _place_key(contract, lot)
+        rules = self._rules.get((key, place))
         if rules is None:
-            rules = self._rules[key, lot] = Rules(self._nodes, contract, lot)
+            rules = self._rules[key, place] = Rules(self._nodes, contract, lot)
         return rules
 
     def _limit(self, shape: Shape) -> None:
@@ -206,6 +208,11 @@ def _part(request: DeviceRequest) -> str:
 
 def _device_key(request: DeviceRequest | None) -> Hashable:
     return None if request is None else (request.count, request.cores, request.memory)
+
+
+def _place_key(contract: ShapeContract, lot: Lot | None) -> Hashable:
+    """Return what tells shapes apart where some nodes are not for everybody."""
+    return None if lot is None else (lot, lot.zones is not None and contract.revocable)
 
 
 def _rules_key(shape: ShapeContract) -> Hashable:

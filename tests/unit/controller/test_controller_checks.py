@@ -5,11 +5,17 @@ from __future__ import annotations
 import pytest
 
 from services.controller.core.checks import not_applied
+from services.controller.core.jobbudgets import budget_problem, job_budget
+from services.controller.core.shapes import revocable
 from services.controller.core.tasktopology import task_topology, topology_problem
+from shared.api.names import JDB_MAX_UNAVAILABLE as MOST
+from shared.api.names import JDB_MIN_AVAILABLE as LEAST
+from shared.api.names import PREEMPTABLE
+from shared.api.names import REVOCABLE_ZONE as ZONE
 from shared.api.names import TASK_TOPOLOGY_AFFINITY as NEAR
 from shared.api.names import TASK_TOPOLOGY_ANTI_AFFINITY as APART
 from shared.api.names import TASK_TOPOLOGY_TASK_ORDER as ORDER
-from shared.events.contracts import TaskTopology
+from shared.events.contracts import JobBudget, TaskTopology
 from tests.unit.controller.worlds import task, wanted
 
 PARTS = {"totalPartitions": 2, "partitionSize": 2}
@@ -27,6 +33,36 @@ PARTS = {"totalPartitions": 2, "partitionSize": 2}
 )
 def test_what_is_not_applied_is_named(spec, expected):
     assert not_applied(wanted(**spec)) == expected
+
+
+@pytest.mark.parametrize(
+    ("annotations", "budget", "problem"),
+    [
+        ({}, None, None),
+        ({LEAST: "3"}, JobBudget(min_available=3), None),
+        ({MOST: "20%"}, JobBudget(max_unavailable=2), None),
+        ({MOST: "1", LEAST: "3"}, JobBudget(min_available=3), None),
+        ({MOST: "-1"}, None, f"{MOST}: not a number of pods or a part such as 20%: '-1'"),
+        ({LEAST: "few"}, None, f"{LEAST}: not a number of pods or a part such as 20%: 'few'"),
+    ],
+)
+def test_a_budget_of_a_job_is_read_from_annotations(annotations, budget, problem):
+    assert job_budget(annotations, 7) == budget
+    assert budget_problem(annotations) == problem
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        ({}, False),
+        ({PREEMPTABLE: "true"}, True),
+        ({PREEMPTABLE: "false"}, False),
+        ({ZONE: "*"}, True),
+        ({ZONE: "z", PREEMPTABLE: "true"}, False),
+    ],
+)
+def test_a_pod_runs_where_it_may_have_to_go_if_it_says_so(annotations, expected):
+    assert revocable(annotations) == expected
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,16 @@ from services.scheduler.core.configuration.found import Code
 from services.scheduler.core.configuration.reader import ACTIONS, PLUGINS
 from services.scheduler.core.configuration.terms import SWITCHES, Action, Stand
 from services.scheduler.core.configuration.terms import Plugin as Word
-from services.scheduler.core.policy import FitRule, Fragmentation, Grouping, Policy, Sharing, StrategyFit
+from services.scheduler.core.policy import (
+    FitRule,
+    Fragmentation,
+    Grouping,
+    Policy,
+    Sharing,
+    StrategyFit,
+    Window,
+    Zones,
+)
 from shared.plugins import Plugin
 from tests.unit.scheduler.volcano_files import BUILT_IN, CI, HELM
 
@@ -121,6 +130,38 @@ def test_groups_of_nodes_are_heeded_as_the_plugin_says(
     assert found.problems == ()
     assert found.policy.grouping == grouping
     assert configure(tiers({"name": "gang"}), Policy(grouping=Grouping())).policy.grouping is None
+
+
+def test_zones_are_open_as_the_plugin_says_and_cleared_where_shuffle_is_named() -> None:
+    def zones(actions: str = "allocate, shuffle", **plugin: object) -> Zones | None:
+        text = tiers({"name": "tdm", **plugin}).replace("allocate", actions)
+        found = configure(text, Policy())
+        assert found.problems == ()
+        return found.policy.zones
+
+    hours = {"tdm.revocable-zone.b": "22:00-06:30", "tdm.revocable-zone.a": "08:00-09:00"}
+    windows = (Window("a", 480, 540), Window("b", 1320, 390))
+    assert zones(arguments=hours) == Zones(windows)
+    assert zones(arguments={"tdm.evict.period": "90s"}) == Zones(period=timedelta(seconds=90))
+    assert zones("allocate") == zones(enabledVictim=False) == Zones(evicts=False)
+    assert zones(enablePredicate=False, enableNodeOrder=False) == Zones(filters=False, scores=False)
+    assert configure(tiers({"name": "gang"}), Policy(zones=Zones())).policy.zones is None
+
+
+def test_tdm_votes_on_who_is_preempted_and_on_the_order_of_gangs() -> None:
+    text = tiers({"name": "priority"}, {"name": "tdm"}).replace("allocate", "allocate, preempt, reclaim")
+    policy = configure(text, Policy()).policy
+    assert policy.eviction.preempt_filters == (("tdm", "conformance"),)
+    assert policy.eviction.reclaim_filters == (("conformance",),)
+    assert policy.sharing.gang_order == ("priority", "broken", "lasting")
+
+
+@pytest.mark.parametrize(
+    "hours", ["8:00-9:00", "08:00", "24:00-01:00", "08:60-09:00", "08:00-09:00-10:00", 8]
+)
+def test_hours_that_are_none_are_refused(hours: object) -> None:
+    [line] = lines(tiers({"name": "tdm", "arguments": {"tdm.revocable-zone.a": hours}}))
+    assert line.startswith("tiers[0].plugins[0].arguments.tdm.revocable-zone.a: must be hours such as")
 
 
 def test_gangs_are_cut_only_down_to_their_minimum_where_whole_ones_may_not_go() -> None:

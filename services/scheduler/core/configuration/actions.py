@@ -7,7 +7,6 @@ from typing import Final
 from services.scheduler.core.configuration.terms import Action, Argument, Stand, flag
 from services.scheduler.core.configuration.values import whole
 
-_LATER: Final = "not done yet"
 _EFFORT: Final = "every node and victim is looked at"
 
 
@@ -62,5 +61,5 @@ ACTIONS: Final = (
             flag("allowWholeBundle", "evict gangs below their minimum", default=True),
         ),
     ),
-    Action("shuffle", "pods are moved as rescheduling and tdm say", Stand.REFUSED, _LATER),
+    Action("shuffle", "pods are evicted as tdm says"),
 )

@@ -20,6 +20,8 @@ from services.scheduler.core.policy import (
     Scores,
     Sharing,
     StrategyFit,
+    Window,
+    Zones,
 )
 
 _OFF: Final = replace(
@@ -37,7 +39,7 @@ _NODEORDER: Final = {
     "podtopologyspread": "pod_spread_weight",
 }
 """Weights of nodeorder, by the policy's names."""
-GangOrder = Literal["priority", "deadline", "share"] | OwnOrder
+GangOrder = Literal["priority", "deadline", "share", "lasting"] | OwnOrder
 
 
 def to_policy(found: Configuration, base: Policy, own: tuple[Own, ...] = ()) -> Policy:
@@ -48,6 +50,7 @@ def to_policy(found: Configuration, base: Policy, own: tuple[Own, ...] = ()) -> 
         sharing=_sharing(found, own),
         eviction=eviction(found, base.eviction),
         grouping=_grouping(found.plugin("nodegroup")),
+        zones=_zones(found),
         own=own,
     )
 
@@ -68,7 +71,7 @@ def _sharing(found: Configuration, own: tuple[Own, ...]) -> Sharing:
 
 def _gang_order(found: Configuration, own: tuple[Own, ...]) -> tuple[GangOrder, ...]:
     """Gangs are compared by the plugins in the order of the file."""
-    by: dict[str, GangOrder] = {"priority": "priority", "sla": "deadline", "drf": "share"}
+    by: dict[str, GangOrder] = {"priority": "priority", "sla": "deadline", "drf": "share", "tdm": "lasting"}
     by |= {one.name: OwnOrder(one) for one in own if one.says("order")}
     return tuple(by[name] for name, one in found.plugins.items() if name in by and one.on("enableJobOrder"))
 
@@ -122,6 +125,21 @@ def _grouping(plugin: Named | None) -> Grouping | None:
         hierarchy=plugin.on("enableHierarchy"),
         filters=plugin.on("enablePredicate"),
         scores=plugin.on("enableNodeOrder"),
+    )
+
+
+def _zones(found: Configuration) -> Zones | None:
+    plugin = found.plugin("tdm")
+    if plugin is None:
+        return None
+    given = _arguments(plugin)
+    windows = (Window(zone, *hours) for zone, hours in sorted(given["tdm.revocable-zone."].items()))
+    return Zones(
+        tuple(windows),
+        given["tdm.evict.period"],
+        filters=plugin.on("enablePredicate"),
+        scores=plugin.on("enableNodeOrder"),
+        evicts="shuffle" in found.actions and plugin.on("enabledVictim"),
     )
 
 

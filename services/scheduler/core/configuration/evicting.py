@@ -8,7 +8,8 @@ from typing import Final
 from services.scheduler.core.configuration.found import Configuration
 from services.scheduler.core.policy import Eviction, VictimFilter
 
-_FILTERS: Final[tuple[VictimFilter, ...]] = ("gang", "conformance", "pdb", "cdp")
+_RECLAIM: Final[tuple[VictimFilter, ...]] = ("gang", "conformance", "pdb", "cdp")
+_PREEMPT: Final[tuple[VictimFilter, ...]] = (*_RECLAIM, "tdm")
 
 
 def eviction(found: Configuration, base: Eviction) -> Eviction:
@@ -17,16 +18,18 @@ def eviction(found: Configuration, base: Eviction) -> Eviction:
         base,
         preempt=not {"preempt", "gangpreempt"}.isdisjoint(found.actions),
         reclaim=not {"reclaim", "gangreclaim"}.isdisjoint(found.actions),
-        preempt_filters=_victim_filters(found, "enablePreemptable", "gangpreempt"),
-        reclaim_filters=_victim_filters(found, "enableReclaimable", "gangreclaim"),
+        preempt_filters=_victim_filters(found, _PREEMPT, "enablePreemptable", "gangpreempt"),
+        reclaim_filters=_victim_filters(found, _RECLAIM, "enableReclaimable", "gangreclaim"),
         undershoot=True,
     )
 
 
-def _victim_filters(found: Configuration, switch: str, action: str) -> tuple[tuple[VictimFilter, ...], ...]:
+def _victim_filters(
+    found: Configuration, filters: tuple[VictimFilter, ...], switch: str, action: str
+) -> tuple[tuple[VictimFilter, ...], ...]:
     """Return the filters of each tier in which one is on; pods of the system are always spared."""
     tiers: dict[str, list[VictimFilter]] = {}
-    for name in _FILTERS:
+    for name in filters:
         plugin = found.plugin(name, switch)
         if plugin is not None:
             tiers.setdefault(plugin.path.partition(".")[0], []).append(name)

@@ -7,6 +7,7 @@ from typing import Final
 from services.scheduler.core.configuration.terms import Argument, Plugin, Stand, Vote, flag
 from services.scheduler.core.configuration.values import (
     DURATION,
+    HOURS,
     LISTING,
     MAPPING,
     TEXT,
@@ -23,6 +24,8 @@ _DESERVED: Final = Vote(
 _NO_SHARES: Final = Vote(
     Stand.NEEDLESS, "shares say who comes first, and between queues what may be taken back"
 )
+_WHOLE: Final = Vote(Stand.NEEDLESS, "a gang is decided when all that it needs is there")
+_MINIMUM: Final = Vote(Stand.NEEDLESS, "nobody is evicted for members beyond a minimum")
 _NO_BOUND: Final = {"enabledOverused": _DESERVED, "enabledAllocatable": _DESERVED}
 
 PLUGINS: Final = (
@@ -144,11 +147,18 @@ PLUGINS: Final = (
     Plugin("cdp", "no eviction within a pod's cooldown time"),
     Plugin(
         "tdm",
-        "preemptable pods on nodes of a zone during some hours",
-        Stand.REFUSED,
-        _LATER,
+        "preemptable pods on nodes of a zone during some hours; with shuffle they are evicted when these end",
+        votes={
+            "enablePredicate": Vote(),
+            "enableNodeOrder": Vote(),
+            "enablePreemptable": Vote(),
+            "enabledVictim": Vote(),
+            "enableJobOrder": Vote(),
+            "enableJobPipelined": _WHOLE,
+            "enableJobStarving": _MINIMUM,
+        },
         arguments=(
-            Argument("tdm.revocable-zone.", TEXT, None, "hours of a zone, HH:MM-HH:MM"),
+            Argument("tdm.revocable-zone.", HOURS, None, "hours of a zone, HH:MM-HH:MM in UTC"),
             Argument("tdm.evict.period", DURATION, "1m", "how often pods are evicted outside of them"),
         ),
     ),

@@ -6,6 +6,7 @@ ValueError with what was wanted.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -105,6 +106,17 @@ def _duration(value: object) -> timedelta:
     return found
 
 
+_HOURS = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
+
+
+def _hours(value: object) -> tuple[int, int]:
+    found = _HOURS.fullmatch(str(value).replace(" ", ""))
+    if found is None:
+        raise ValueError("hours such as 22:00-06:00")
+    begin, begin_minute, end, end_minute = map(int, found.groups())
+    return begin * 60 + begin_minute, end * 60 + end_minute
+
+
 def _mapping(value: object) -> Mapping[str, object]:
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
         raise ValueError("a mapping")
@@ -135,6 +147,8 @@ BOOLEAN = Kind("true or false", _boolean)
 TEXT = Kind("text", _text)
 NAMES = Kind("names, by commas", _names)
 DURATION = Kind("time", _duration)
+HOURS = Kind("hours of the day", _hours)
+"""Read as minutes after midnight: when they begin and end."""
 MAPPING = Kind("mapping", _mapping)
 STRATEGIES = Kind("type and weight by resource", _strategies)
 """Read as (name of a resource or its beginning with ``*``, most, weight)."""
