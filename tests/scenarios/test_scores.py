@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from services.scheduler.core.policy import FitRule, Fragmentation, Policy, Scores, StrategyFit, TypicalPod
+from services.scheduler.core.policy import (
+    FitRule,
+    Fragmentation,
+    Policy,
+    Scarce,
+    Scores,
+    StrategyFit,
+    TypicalPod,
+)
 from tests.scenarios.scenario import (
+    GPU,
     PENDING,
     RUNNING,
     Scenario,
@@ -75,6 +86,13 @@ TERMS = [
         jobs=[job("train", gang=1, cpu=4)],
         policy=FIT,
         expect={"train": placed(n1=1)},
+    ),
+    Scenario(
+        "pods that need no scarce resource go first where there is none of it",
+        nodes=[node("n1", gpu=8), node("n2")],
+        jobs=[job("train", gang=2, cpu=32), job("more", gang=1, cpu=32, at=1)],
+        policy=Policy(scores=replace(NONE, scarce=Scarce(1.0, ((GPU, 1.0),)))),
+        expect={"train": placed(n2=2), "more": placed(n1=1)},
     ),
     Scenario(
         "without any score the first name is taken",

@@ -44,6 +44,15 @@ class StrategyFit:
 
 
 @dataclass(frozen=True, slots=True)
+class Scarce:
+    """Nodes without scarce resources before those that have them: ``sra`` of ``resource-strategy-fit``."""
+
+    weight: float
+    resources: tuple[tuple[str, float], ...]
+    """Which are scarce, and how much each counts."""
+
+
+@dataclass(frozen=True, slots=True)
 class TypicalPod:
     """A shape of pods that take parts of devices, and how frequent it is."""
 
@@ -93,6 +102,7 @@ class Scores:
     task_topology_weight: float = 0.0
     """Puts members of tasks that belong together on one node, and those that do not apart."""
     strategy_fit: StrategyFit | None = None
+    scarce: Scarce | None = None
     fragmentation: Fragmentation | None = field(default_factory=Fragmentation)
     extra: tuple[TermFactory, ...] = ()
     """Terms of plugins. A factory's ``repr`` tells it from others in the policy's digest."""

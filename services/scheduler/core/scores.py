@@ -122,6 +122,35 @@ def _use(nodes: Nodes, weighed: list[tuple[int, int, float, bool]], weight: floa
     return _Use(nodes, counted, weight) if counted and weight > 0 else None
 
 
+class _Scarcity(Term):
+    """100 for nodes without any scarce resource, less for each that they have, in use or not."""
+
+    rising = True
+
+    def __init__(self, nodes: Nodes, scarce: list[tuple[int, float]], weight: float) -> None:
+        self._nodes = nodes
+        self._scarce = scarce
+        self._sum = sum(each for _, each in scarce)
+        self._scale = 100.0 * weight
+
+    def many(self, slots: SlotArray) -> FloatArray:
+        has = np.zeros(slots.size)
+        for column, each in self._scarce:
+            has += each * (self._nodes.allocatable[column][slots] > 0)
+        score: FloatArray = (1.0 - has / self._sum) * self._scale
+        return score
+
+
+def _scarcity(shape: Shape, nodes: Nodes, scores: Scores) -> Term | None:  # noqa: ARG001 - as every maker
+    """Volcano's ``sra``: a pod that asks for a scarce resource only fits on nodes that have it."""
+    scarce = scores.scarce
+    if scarce is None or scarce.weight <= 0:
+        return None
+    found = [(nodes.resources.column(name), each) for name, each in scarce.resources if each > 0]
+    nodes.fit_columns()
+    return _Scarcity(nodes, found, scarce.weight) if found else None
+
+
 class _Requested(Term):
     """kube-scheduler's least (or most) allocated: whole numbers 0..100, the mean of CPU and memory."""
 
@@ -281,6 +310,7 @@ _TERMS: Final[tuple[Callable[[Shape, Nodes, Scores], Term | None], ...]] = (
     _binpack,
     _preference,
     _strategy_fit,
+    _scarcity,
     _least_requested,
     _most_requested,
     _balanced,

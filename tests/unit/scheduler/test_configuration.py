@@ -21,6 +21,7 @@ from services.scheduler.core.policy import (
     Fragmentation,
     Grouping,
     Policy,
+    Scarce,
     Sharing,
     StrategyFit,
     Window,
@@ -203,6 +204,19 @@ def test_no_score_counts_that_is_not_named() -> None:
     scores = configure(tiers({"name": "gang"}), Policy()).policy.scores
     assert all(getattr(scores, one.name) == 0.0 for one in fields(scores) if one.name.endswith("_weight"))
     assert (scores.strategy_fit, scores.fragmentation, scores.extra) == (None, None, ())
+
+
+def test_scarce_resources_are_those_that_sra_names() -> None:
+    def scarce(sra: object) -> tuple[Scarce | None, list[str]]:
+        text = tiers({"name": "resource-strategy-fit", "arguments": {"sra": sra}})
+        return configure(text, Policy()).policy.scores.scarce, lines(text)
+
+    whole = {"enable": True, "resources": "nvidia.com/gpu, example.com/x", "weight": 10}
+    found = Scarce(10.0, (("nvidia.com/gpu", 1.0), ("example.com/x", 3.0)))
+    assert scarce({**whole, "resourceWeight": {"example.com/x": 3}}) == (found, [])
+    assert scarce({**whole, "enable": False}) == (None, [])
+    for wrong in ({"enable": True, "resources": "x"}, {**whole, "weigth": 1}, [1]):
+        assert len(scarce(wrong)[1]) == 1
 
 
 def test_tasks_of_a_job_wish_for_places_with_the_weight_that_is_named() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from services.scheduler.core import index as index_module
 from services.scheduler.core.model import Model
 from services.scheduler.core.nodes import Nodes
-from services.scheduler.core.policy import FitRule, Policy, Scores, StrategyFit
+from services.scheduler.core.policy import FitRule, Policy, Scarce, Scores, StrategyFit
 from services.scheduler.core.scores import Score, Term
 from services.scheduler.core.shapes import Shape
 from shared.events import contracts as c
@@ -64,6 +64,10 @@ def score(node: Plain, requests: dict[str, int], scores: Scores) -> float:  # no
                 weights += rule.weight
         if weights:
             total += fit / weights * (100.0 * scores.strategy_fit.weight)
+    if scores.scarce:
+        has = sum(each for name, each in scores.scarce.resources if node.allocatable.get(name))
+        whole = sum(each for _, each in scores.scarce.resources)
+        total += (1.0 - has / whole) * (100.0 * scores.scarce.weight)
     unasked = {"cpu": 100, "memory": 200 << 20}
     asked = {
         name: min(node.allocatable[name], node.used.get(name, 0) + requests.get(name, unasked[name]))
@@ -116,8 +120,10 @@ FITS = st.sampled_from(
         StrategyFit(1.0, (FitRule("cpu", most=True), FitRule("memory", most=True, weight=3.0))),
     ]
 )
+SCARCE = st.sampled_from([None, Scarce(2.0, ((GPU, 1.0),)), Scarce(1.0, (("cpu", 3.0), (GPU, 1.0)))])
 SCORES = st.builds(
     Scores,
+    scarce=SCARCE,
     binpack_weight=WEIGHT,
     least_requested_weight=WEIGHT,
     most_requested_weight=WEIGHT,

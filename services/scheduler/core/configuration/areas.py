@@ -17,6 +17,7 @@ from services.scheduler.core.policy import (
     Fragmentation,
     Grouping,
     Policy,
+    Scarce,
     Scores,
     Sharing,
     StrategyFit,
@@ -96,6 +97,7 @@ def _scores(found: Configuration, own: tuple[Own, ...]) -> Scores:
         resource_weights=_weights(binpack, "binpack") if binpack else (),
         task_topology_weight=tied.get("task-topology.weight", 0.0),
         strategy_fit=_fit(fit) if fit else None,
+        scarce=Scarce(*fit["sra"]) if fit and fit["sra"] else None,
         fragmentation=_fragmentation(found.plugin("fragmentation")),
         extra=tuple(OwnScores(one) for one in own if one.says("scores")),
     )

@@ -8,6 +8,7 @@ from services.scheduler.core.configuration.terms import Argument, Plugin, Stand,
 from services.scheduler.core.configuration.values import (
     MAPPING,
     NAMES,
+    SCARCITY,
     STRATEGIES,
     TEXT,
     WEIGHT,
@@ -106,9 +107,7 @@ PLUGINS: Final = (
                 {"cpu": {}, "memory": {}},
                 "LeastAllocated or MostAllocated, and weight (1), by resource; a name may end in *",
             ),
-            Argument(
-                "sra", MAPPING, None, "keep nodes with scarce resources free", Stand.REFUSED, (), _LATER
-            ),
+            Argument("sra", SCARCITY, None, "nodes without scarce resources before those that have them"),
             Argument("proportional", MAPPING, None, "keep shares free", Stand.REFUSED, (), _LATER),
         ),
     ),
@@ -204,7 +203,7 @@ PLUGINS: Final = (
         "usage",
         "nodes that really have less to do first",
         Stand.REFUSED,
-        _LATER,
+        "nobody tells yet what nodes really use: the facts are what pods ask for",
         arguments=(
             _weight("usage", 5.0, "of the score"),
             _weight("cpu", 1.0, "of CPU in it"),

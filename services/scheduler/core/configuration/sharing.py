@@ -166,7 +166,7 @@ PLUGINS: Final = (
         "rescheduling",
         "pods are moved off nodes that have little to do",
         Stand.REFUSED,
-        _LATER,
+        "nobody tells yet what nodes really use: the facts are what pods ask for",
         arguments=(
             Argument("interval", DURATION, "5m", "how often"),
             Argument("metricsPeriod", DURATION, "5m", "over which use is measured"),

@@ -137,6 +137,20 @@ def _strategies(value: object) -> tuple[tuple[str, bool, float], ...]:
     return tuple(read)
 
 
+def _scarcity(value: object) -> tuple[float, tuple[tuple[str, float], ...]] | None:
+    wanted = "a mapping of enable, resources (names by commas), weight and resourceWeight (by resource)"
+    given = _mapping(value)
+    if set(given) - {"enable", "resources", "weight", "resourceWeight"}:
+        raise ValueError(wanted)
+    if not _boolean(given.get("enable", False)):
+        return None
+    if "resources" not in given or "weight" not in given:
+        raise ValueError(wanted)
+    weights = _mapping(given.get("resourceWeight") or {})
+    each = ((name, float(str(WEIGHT.read(weights.get(name, 1))))) for name in _names(given["resources"]))
+    return float(str(WEIGHT.read(given["weight"]))), tuple(each)
+
+
 def _listing(value: object) -> tuple[object, ...]:
     if not isinstance(value, list):
         raise ValueError("a list")  # noqa: TRY004 - a wrong value like others
@@ -152,5 +166,7 @@ HOURS = Kind("hours of the day", _hours)
 MAPPING = Kind("mapping", _mapping)
 STRATEGIES = Kind("type and weight by resource", _strategies)
 """Read as (name of a resource or its beginning with ``*``, most, weight)."""
+SCARCITY = Kind("enable, resources, weight, resourceWeight", _scarcity)
+"""Read as (weight, weight by resource); None when it is not enabled."""
 LISTING = Kind("list", _listing)
 WEIGHT = number(0)
