@@ -28,6 +28,7 @@ from services.scheduler.core.devices import Devices
 from services.scheduler.core.fragments import Typical
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.policy import Scores
+from services.scheduler.core.proportions import most_pods
 from services.scheduler.core.resources import UNLIMITED
 from services.scheduler.core.scores import Score
 from services.scheduler.core.shapes import Shape
@@ -386,9 +387,21 @@ class ShapeIndex:
             fits = min(fits, (allocatable[column][slot] - used[column][slot]) // amount)
             if fits <= 0:
                 return 0
+        if self.shape.leaves:
+            fits = min(fits, self._leaving(np.array([slot], np.intp)).item())
         if self.shape.devices is not None:
             fits = min(fits, self._devices.fits(self.shape.devices, np.array([slot], np.intp)).item())
         return fits
+
+    def _leaving(self, slots: SlotArray) -> IntArray:
+        """Return how many pods leave enough beside scarce resources."""
+        nodes = self._nodes
+
+        def free(column: int) -> IntArray:
+            room: IntArray = nodes.allocatable[column][slots] - nodes.used[column][slots]
+            return room
+
+        return np.asarray(most_pods(self.shape.leaves, self.shape.amounts, free))
 
     def _fits(self, slots: SlotArray) -> IntArray:
         nodes = self._nodes
@@ -396,6 +409,8 @@ class ShapeIndex:
         for column, amount in self.shape.limited:
             room = (nodes.allocatable[column][slots] - nodes.used[column][slots]) // amount
             fits = room if fits is None else np.minimum(fits, room, out=fits)
+        if self.shape.leaves and fits is not None:
+            fits = np.minimum(fits, self._leaving(slots))
         if self.shape.devices is not None:
             room = self._devices.fits(self.shape.devices, slots)
             fits = room if fits is None else np.minimum(fits, room)

@@ -50,7 +50,7 @@ class Model:
         self.nodes = Nodes(self.resources, pool)
         self.devices = Devices(self.nodes)
         self.domains = Domains(self.nodes)
-        self.shapes = Shapes(self.resources, self.nodes, limits_of(self.policy))
+        self.shapes = Shapes(self.resources, self.nodes, limits_of(self.policy), self.policy.proportions)
         self.queues = Queues(self.resources, self.policy.sharing)
         self.lots = Lots(self.queues.facts, self.policy)
         self.waiting = Waiting(self.queues)
@@ -93,6 +93,7 @@ class Model:
             return
         self.policy = policy
         self.shapes.set_limits(limits_of(policy))
+        self.shapes.set_proportions(policy.proportions)
         self.queues.govern(policy.sharing)
         self.lots.govern(policy)
         self._indexes.clear()

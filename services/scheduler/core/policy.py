@@ -53,6 +53,17 @@ class Scarce:
 
 
 @dataclass(frozen=True, slots=True)
+class Proportion:
+    """What stays free beside each idle unit of a scarce resource (see ``proportions``)."""
+
+    resource: str
+    cpu: float
+    """In milli-CPU."""
+    memory: float
+    """In bytes."""
+
+
+@dataclass(frozen=True, slots=True)
 class TypicalPod:
     """A shape of pods that take parts of devices, and how frequent it is."""
 
@@ -256,6 +267,8 @@ class Policy:
     backfill: Backfill = field(default_factory=Backfill)
     grouping: Grouping | None = None
     """None: groups of nodes mean nothing."""
+    proportions: tuple[Proportion, ...] = ()
+    """What pods that need no scarce resource leave free beside it."""
     zones: Zones | None = None
     """None: zones of nodes mean nothing."""
     own: tuple[Own, ...] = ()

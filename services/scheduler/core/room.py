@@ -8,8 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from services.scheduler.core.columns import BoolArray, SlotArray
+from services.scheduler.core.columns import BoolArray, IntArray, SlotArray
 from services.scheduler.core.model import Model
+from services.scheduler.core.proportions import kept
 from services.scheduler.core.rules import Refusals
 from services.scheduler.core.shapes import Shape
 from shared.events.contracts import Reason
@@ -104,8 +105,13 @@ def _full(
 ) -> Reason:
     """The nodes could hold them, but not now: name the resource that the most nodes lack."""
     nodes = model.nodes
+
+    def free_of(column: int) -> IntArray:
+        room: IntArray = nodes.allocatable[column][slots] - nodes.used[column][slots]
+        return room
+
     free = [
-        (nodes.allocatable[column][slots] - nodes.used[column][slots], column, amount)
+        (free_of(column) - kept(shape.leaves, column, free_of), column, amount)
         for column, amount in shape.limited
     ]
     having = [(int((room >= amount).sum()), -column, column, amount, room) for room, column, amount in free]
@@ -120,10 +126,11 @@ def _full(
     say = model.resources.describe
     fits = model.index(shape).total
     who = "one more pod" if surplus else f"each of {need} pods"
+    each = f"needs {shape.describe(model.resources)} on one node for {who}: {fits} fit now"
     return Reason(
         code="no-room",
-        message=f"needs {shape.describe(model.resources)} on one node for {who}: {fits} fit now; "
-        f"{count} of {all_nodes} nodes have {say(column, amount)} free, {say(column, left)} are free in all",
+        message=f"{each}; {count} of {all_nodes} nodes have {say(column, amount)} free, {say(column, left)} "
+        f"are free in all{_beside(model, shape, column)}",
         numbers={
             "resource": model.resources.names[column],
             "needed": need,
@@ -134,6 +141,12 @@ def _full(
         },
         next_step="wait for running jobs to end, or ask for less",
     )
+
+
+def _beside(model: Model, shape: Shape, column: int) -> str:
+    """Say for what some of a resource is kept."""
+    names = [model.resources.names[one.scarce] for one in shape.leaves if one.column == column]
+    return f", beside what is kept for idle {' and '.join(names)}" if names else ""
 
 
 def _parts_taken(model: Model, shape: Shape, need: int, holding: int, all_nodes: int) -> Reason:

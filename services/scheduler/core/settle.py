@@ -222,6 +222,6 @@ def _wake_used(model: Model, moved: set[int]) -> None:
             stop = lane.stop
             several = isinstance(stop, NoDomain) or (isinstance(stop, NoRoom) and stop.together)
             several = several or (isinstance(stop, NoEntry) and len(lane.shapes) > 1)
-            several = several or lane.choice is not None
+            several = several or lane.choice is not None or bool(shape.leaves)
             if several or model.index(shape).total < lane.counts[number]:
                 waiting.wake(lane)

@@ -13,6 +13,8 @@ from services.scheduler.core.between import Between
 from services.scheduler.core.kin import Kin, Kinship
 from services.scheduler.core.nodegroups import Lot
 from services.scheduler.core.nodes import Nodes
+from services.scheduler.core.policy import Proportion
+from services.scheduler.core.proportions import Leaves, leaves_of
 from services.scheduler.core.resources import PODS, Amounts, Resources
 from services.scheduler.core.rules import Limit, Rules
 from shared.events.contracts import DeviceRequest, NodeTerm, Requirement
@@ -33,6 +35,8 @@ class Shape:
     """The requests without ``pods``."""
     limited: Amounts = ()
     """What a node must have free for a pod: ``amounts`` and host ports."""
+    leaves: tuple[Leaves, ...] = ()
+    """What stays free beside scarce resources that its pods do not ask for, where the policy says so."""
     charged: Amounts = ()
     """What a node is charged for a pod: ``limited``, a place in the counts of who asks for such pods, and
     of a pod on devices what it has of these."""
@@ -56,7 +60,8 @@ class Shape:
     @property
     def is_plain(self) -> bool:
         """Whether amounts alone say how many of its pods a node takes."""
-        return self.devices is None and self.between is None and self.limited == self.amounts
+        alone = self.devices is None and self.between is None and not self.leaves
+        return alone and self.limited == self.amounts
 
     @property
     def follows(self) -> bool:
@@ -107,9 +112,14 @@ class Shapes:
     """All shapes seen, by content. ``limits``: what limits them beside their own rules, by name."""
 
     def __init__(
-        self, resources: Resources, nodes: Nodes, limits: Mapping[str, LimitMaker] | None = None
+        self,
+        resources: Resources,
+        nodes: Nodes,
+        limits: Mapping[str, LimitMaker] | None = None,
+        proportions: tuple[Proportion, ...] = (),
     ) -> None:
         self._limits = dict(limits or {})
+        self._proportions = proportions
         self._resources = resources
         self._nodes = nodes
         self._shapes: dict[tuple[Hashable, ...], Shape] = {}
@@ -131,6 +141,21 @@ class Shapes:
             self._limit(shape)
             if shape.kin is not None:
                 shape.relate(Between(self._nodes, shape.kin, shape.rules))
+
+    def set_proportions(self, proportions: tuple[Proportion, ...]) -> None:
+        """Let pods leave something else free beside scarce resources from now on."""
+        if proportions == self._proportions:
+            return
+        self._proportions = proportions
+        for shape in self.by_number:
+            shape.leaves = self._leaves(shape)
+
+    def _leaves(self, shape: Shape) -> tuple[Leaves, ...]:
+        if not self._proportions:
+            return ()
+        found = leaves_of(self._proportions, shape.amounts, self._resources)
+        self._nodes.fit_columns()
+        return found
 
     def intern(self, contract: ShapeContract, namespace: str = "", lot: Lot | None = None) -> Shape:
         """Return the shape of this content. Priority, gates and claims do not belong to it.
@@ -180,6 +205,7 @@ class Shapes:
         rules = self._rules_of(contract, key, lot)
         shape = Shape(len(self.by_number), amounts, rules, contract, lot)
         self._limit(shape)
+        shape.leaves = self._leaves(shape)
         self.by_number.append(shape)
         return shape
 

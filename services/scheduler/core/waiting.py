@@ -4,7 +4,8 @@ A stop is what a trial would say now, always: only then does a model that lived 
 as one rebuilt from what exists. So a lane is woken when something changed that its stop depends on, and by
 nothing else, which keeps a cycle's cost with what changed:
 
-- too little room for a shape: enough of it; and too little for a shape that is looked at before;
+- too little room for a shape: enough of it; and too little for a shape that is looked at before. Where pods
+  leave something beside scarce resources, these are also freed by being used;
 - room, but not for all shapes together: any use of a node that one of them may run on, less as well as
   more, since what is placed first then lands elsewhere;
 - no quota, queue not open: quota or state;
@@ -236,10 +237,9 @@ class Waiting:
                 return self._users(lane)
             case NoRoom(shape=shape):
                 before = [] if lane.surplus else list(lane.counts)[: list(lane.counts).index(shape.number)]
-                return [
-                    self.by_room.setdefault(shape.number, {}),
-                    *(self.by_use.setdefault(number, {}) for number in before),
-                ]
+                used = [self.by_use.setdefault(number, {}) for number in before]
+                used = self._users(lane) if shape.leaves else used
+                return [self.by_room.setdefault(shape.number, {}), *used]
             case NoQuota(level=level):
                 used = [] if lane.choice is None else self._users(lane)
                 return [self.by_quota.setdefault(level.name, {}), *used]

@@ -21,6 +21,7 @@ from services.scheduler.core.policy import (
     Fragmentation,
     Grouping,
     Policy,
+    Proportion,
     Scarce,
     Sharing,
     StrategyFit,
@@ -217,6 +218,19 @@ def test_scarce_resources_are_those_that_sra_names() -> None:
     assert scarce({**whole, "enable": False}) == (None, [])
     for wrong in ({"enable": True, "resources": "x"}, {**whole, "weigth": 1}, [1]):
         assert len(scarce(wrong)[1]) == 1
+
+
+def test_what_stays_free_beside_scarce_resources_is_said_by_proportional() -> None:
+    def kept(part: object, **plugin: object) -> tuple[tuple[Proportion, ...], list[str]]:
+        text = tiers({"name": "resource-strategy-fit", "arguments": {"proportional": part}, **plugin})
+        return configure(text, Policy()).policy.proportions, lines(text)
+
+    whole = {"enable": True, "resources": "nvidia.com/gpu", "resourceProportion": {"nvidia.com/gpu.cpu": 4}}
+    assert kept(whole) == ((Proportion("nvidia.com/gpu", 4000.0, 1e9),), [])
+    assert kept(whole, enablePredicate=False) == ((), [])
+    assert kept({**whole, "enable": False}) == ((), [])
+    for wrong in ({"enable": True}, {**whole, "resourceProportion": {"gpu.cpu": 1}}, {"resource": "x"}):
+        assert len(kept(wrong)[1]) == 1
 
 
 def test_tasks_of_a_job_wish_for_places_with_the_weight_that_is_named() -> None:

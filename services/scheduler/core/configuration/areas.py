@@ -17,6 +17,7 @@ from services.scheduler.core.policy import (
     Fragmentation,
     Grouping,
     Policy,
+    Proportion,
     Scarce,
     Scores,
     Sharing,
@@ -51,6 +52,7 @@ def to_policy(found: Configuration, base: Policy, own: tuple[Own, ...] = ()) -> 
         sharing=_sharing(found, own),
         eviction=eviction(found, base.eviction),
         grouping=_grouping(found.plugin("nodegroup")),
+        proportions=_proportions(found.plugin("resource-strategy-fit", "enablePredicate")),
         zones=_zones(found),
         own=own,
     )
@@ -128,6 +130,10 @@ def _grouping(plugin: Named | None) -> Grouping | None:
         filters=plugin.on("enablePredicate"),
         scores=plugin.on("enableNodeOrder"),
     )
+
+
+def _proportions(plugin: Named | None) -> tuple[Proportion, ...]:
+    return tuple(Proportion(*one) for one in _arguments(plugin).get("proportional") or ())
 
 
 def _zones(found: Configuration) -> Zones | None:

@@ -8,6 +8,7 @@ from services.scheduler.core.configuration.terms import Argument, Plugin, Stand,
 from services.scheduler.core.configuration.values import (
     MAPPING,
     NAMES,
+    PROPORTIONS,
     SCARCITY,
     STRATEGIES,
     TEXT,
@@ -98,7 +99,7 @@ PLUGINS: Final = (
     Plugin(
         "resource-strategy-fit",
         "each resource packed or spread as chosen",
-        votes={"enableNodeOrder": Vote()},
+        votes={"enableNodeOrder": Vote(), "enablePredicate": Vote()},
         arguments=(
             Argument("resourceStrategyFitWeight", WEIGHT, 10.0, "of the whole score"),
             Argument(
@@ -108,7 +109,12 @@ PLUGINS: Final = (
                 "LeastAllocated or MostAllocated, and weight (1), by resource; a name may end in *",
             ),
             Argument("sra", SCARCITY, None, "nodes without scarce resources before those that have them"),
-            Argument("proportional", MAPPING, None, "keep shares free", Stand.REFUSED, (), _LATER),
+            Argument(
+                "proportional",
+                PROPORTIONS,
+                None,
+                "cores and GB that pods without a scarce resource leave free beside each idle one (1 and 1)",
+            ),
         ),
     ),
     Plugin(

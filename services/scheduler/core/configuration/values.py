@@ -151,6 +151,27 @@ def _scarcity(value: object) -> tuple[float, tuple[tuple[str, float], ...]] | No
     return float(str(WEIGHT.read(given["weight"]))), tuple(each)
 
 
+def _proportions(value: object) -> tuple[tuple[str, float, float], ...]:
+    wanted = (
+        "a mapping of enable, resources (names by commas) and resourceProportion (<resource>.cpu, .memory)"
+    )
+    given = _mapping(value)
+    if set(given) - {"enable", "resources", "resourceProportion"}:
+        raise ValueError(wanted)
+    if not _boolean(given.get("enable", False)):
+        return ()
+    if "resources" not in given:
+        raise ValueError(wanted)
+    names, parts = _names(given["resources"]), _mapping(given.get("resourceProportion") or {})
+    if set(parts) - {f"{name}.{what}" for name in names for what in ("cpu", "memory")}:
+        raise ValueError(wanted)
+
+    def part(name: str) -> float:
+        return float(str(WEIGHT.read(parts.get(name, 1))))
+
+    return tuple((name, 1e3 * part(f"{name}.cpu"), 1e9 * part(f"{name}.memory")) for name in names)
+
+
 def _listing(value: object) -> tuple[object, ...]:
     if not isinstance(value, list):
         raise ValueError("a list")  # noqa: TRY004 - a wrong value like others
@@ -168,5 +189,7 @@ STRATEGIES = Kind("type and weight by resource", _strategies)
 """Read as (name of a resource or its beginning with ``*``, most, weight)."""
 SCARCITY = Kind("enable, resources, weight, resourceWeight", _scarcity)
 """Read as (weight, weight by resource); None when it is not enabled."""
+PROPORTIONS = Kind("enable, resources, resourceProportion", _proportions)
+"""Read as (resource, milli-CPU, bytes for each unit); nothing when it is not enabled."""
 LISTING = Kind("list", _listing)
 WEIGHT = number(0)
