@@ -130,14 +130,40 @@ class Device(Contract):
     """In MiB."""
     shares: Count = 0
     """Most pods at a time; 0: any number."""
+    mode: str = ""
+    """How its parts are kept apart, as the device plugin says; empty: it does not say."""
 
 
 class DeviceRequest(Contract):
-    """A pod takes so much of each of ``count`` different devices of its node."""
+    """A container takes so much of each of ``count`` different devices of its node."""
 
     count: Annotated[int, Field(ge=1)] = 1
     cores: Annotated[int, Field(ge=0, le=1000)] = 0
     """In thousandths of the device; 1000 is a device that nobody else uses."""
+    memory: Count = 0
+    """In MiB."""
+    memory_percent: Annotated[int, Field(ge=0, le=100)] = 0
+    """Of each device's memory, rounded down; 0: ``memory`` says how much."""
+    models: tuple[str, ...] = ()
+    """Only devices whose model contains one of these texts, in any case; empty: any."""
+    not_models: tuple[str, ...] = ()
+    """No devices whose model contains one of these texts."""
+    ids: tuple[str, ...] = ()
+    """Only these devices; empty: any."""
+    not_ids: tuple[str, ...] = ()
+    mode: str = ""
+    """Only devices of this mode; empty: of any."""
+    container: Count = 0
+    """Which of the pod's containers asks."""
+
+
+class DevicePart(Contract):
+    """What a container has of a device."""
+
+    device: Count
+    """Index of the device on its node."""
+    cores: Annotated[int, Field(ge=0)] = 0
+    """In thousandths of the device."""
     memory: Count = 0
     """In MiB."""
 
@@ -157,6 +183,8 @@ class Shape(Contract):
     tolerations: tuple[Toleration, ...] = ()
     devices: DeviceRequest | None = None
     """Parts of devices. What a device plugin counts in whole is in ``requests`` alone."""
+    more_devices: tuple[DeviceRequest, ...] = ()
+    """Of the containers after the first that asks. Containers may share a device with each other."""
     priority: int = 0
     preemptable: bool = True
     revocable: bool = False
@@ -294,7 +322,7 @@ class Binding(Contract):
     node: str
     uid: str | None = None
     devices: tuple[int, ...] = ()
-    """Indices of the node's devices that the pod takes part of."""
+    """Indices of the node's devices that the pod takes part of, container by container."""
 
 
 class Eviction(Contract):
@@ -612,7 +640,9 @@ class PodState(Contract):
     """Its schedulerName is ours."""
     shape: Shape
     devices: tuple[int, ...] = ()
-    """Indices of the devices of its node that it has part of."""
+    """Indices of the devices of its node that it has part of, as it asks for them."""
+    device_parts: tuple[DevicePart, ...] = ()
+    """What it has of devices as its binding says, instead of ``devices``."""
     created_at: datetime
     started_at: datetime | None = None
     scheduled_at: datetime | None = None

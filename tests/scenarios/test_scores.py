@@ -117,7 +117,10 @@ DEVICES = [
         expect={
             "two": RUNNING,
             "third": waits(
-                "no-room", "50% of a GPU", "0 fit now; 0 of 1 nodes have GPUs with that much free"
+                "no-room",
+                "50% of a GPU",
+                "0 fit now; 1 GPU with that much free is needed, 0 of 1 nodes have as many, "
+                "and the most on one node is 0",
             ),
         },
     ),

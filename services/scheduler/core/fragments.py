@@ -21,10 +21,11 @@ import numpy as np
 
 from services.scheduler.core.columns import BoolArray, FloatArray, IntArray, SlotArray
 from services.scheduler.core.devices import CORES, MEMORY, SHARES, WHOLE, Devices
+from services.scheduler.core.devices import Free as FreeDevices
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.resources import CPU
 from services.scheduler.core.resources import MEMORY as RAM
-from services.scheduler.core.shapes import Shape, Shapes
+from services.scheduler.core.shapes import Asked, Shape, Shapes
 from services.scheduler.core.terms import Term
 from services.scheduler.core.workload import Workload
 from shared.events.contracts import DeviceRequest
@@ -39,16 +40,13 @@ _POINTS: Final = 100.0
 class _Free:
     """What is free on nodes: of each device, and beside them."""
 
-    devices: IntArray
-    """[part, device, node]"""
-    unused: BoolArray
-    """[device, node]"""
+    devices: FreeDevices
     cpu: IntArray
     ram: IntArray
 
     def at(self, where: SlotArray) -> _Free:
         """Return it of some of the nodes, by their places here."""
-        return _Free(self.devices[:, :, where], self.unused[:, where], self.cpu[where], self.ram[where])
+        return _Free(self.devices.at(where), self.cpu[where], self.ram[where])
 
 
 _Now = tuple[_Free, FloatArray]
@@ -58,11 +56,17 @@ class Typical:
     """The shapes that fragments are measured for: the present workload's, or given ones."""
 
     def __init__(
-        self, nodes: Nodes, shapes: Shapes, workload: Workload, policy: Fragmentation | None
+        self,
+        nodes: Nodes,
+        shapes: Shapes,
+        workload: Workload,
+        policy: Fragmentation | None,
+        *,
+        spread: bool = False,
     ) -> None:
         self._nodes = nodes
         self._workload = workload
-        self.devices = Devices(nodes)
+        self.devices = Devices(nodes, spread=spread)
         self._given = [(shapes.intern(one.shape), one.weight) for one in policy.typical] if policy else []
         self._version = -1
         self._take(self._given)
@@ -80,11 +84,14 @@ class Typical:
         self._known: IntArray = np.zeros(0, np.int64)
         """Versions of the nodes for which fragments are known."""
         self._fragments: FloatArray = np.zeros(0)
-        asked = [(shape, weight, shape.devices) for shape, weight in weighed if shape.devices is not None]
-        kinds = list(dict.fromkeys((one.cores, one.memory) for _, _, one in asked))
-        self._kinds = [DeviceRequest(cores=cores, memory=memory) for cores, memory in kinds]
+        asked = [(shape, weight, _main(shape.devices)) for shape, weight in weighed if shape.devices]
+        kinds = list(dict.fromkeys(_size(one) for _, _, one in asked))
+        self._kinds = [
+            DeviceRequest(cores=cores, memory=memory, memory_percent=percent)
+            for cores, memory, percent in kinds
+        ]
         self._rules = list(dict.fromkeys(shape.rules for shape, _, _ in asked))
-        self._kind = np.array([kinds.index((one.cores, one.memory)) for _, _, one in asked], np.intp)
+        self._kind = np.array([kinds.index(_size(one)) for _, _, one in asked], np.intp)
         self._rule = np.array([self._rules.index(shape.rules) for shape, _, _ in asked], np.intp)
         self._count = np.array([[one.count] for _, _, one in asked], np.int64).reshape(-1, 1)
         amounts = [dict(shape.amounts) for shape, _, _ in asked]
@@ -97,7 +104,7 @@ class Typical:
         """Return what is free on nodes, and its fragments, of which those of unchanged nodes are known."""
         nodes = self._nodes
         cpu, ram = (nodes.allocatable[column][slots] - nodes.used[column][slots] for column in (CPU, RAM))
-        free = _Free(self.devices.free(slots), self.devices.unused(slots), cpu, ram)
+        free = _Free(self.devices.free(slots), cpu, ram)
         if self._known.size != nodes.exists.size:
             self._known = np.full(nodes.exists.size, -1, np.int64)
             self._fragments = np.zeros(nodes.exists.size)
@@ -116,7 +123,7 @@ class Typical:
         fitting = np.empty((len(self._kinds), slots.size), np.int64)
         usable = np.empty((len(self._kinds), slots.size), np.int64)
         for number, kind in enumerate(self._kinds):
-            fits = _holds(kind, free)
+            fits = _holds(kind, self.devices.memory(kind, slots), free.devices)
             fitting[number] = fits.sum(axis=0)
             usable[number] = (parts * fits).sum(axis=0)
         allowed = np.stack([rules.allowed[slots] for rules in self._rules])[self._rule]
@@ -133,16 +140,26 @@ class Typical:
         Whole numbers, so that sums do not depend on the order.
         """
         memory = self._nodes.allocatable[self.devices.columns[:, MEMORY]][:, slots]
-        of_memory = np.where(memory > 0, free.devices[MEMORY] * WHOLE // np.maximum(memory, 1), WHOLE)
-        part = np.minimum(free.devices[CORES], of_memory)
-        return np.where((free.devices[SHARES] > 0) & (part > 0), part, 0)
+        of_memory = np.where(memory > 0, free.devices.parts[MEMORY] * WHOLE // np.maximum(memory, 1), WHOLE)
+        part = np.minimum(free.devices.parts[CORES], of_memory)
+        return np.where((free.devices.parts[SHARES] > 0) & (part > 0), part, 0)
 
 
-def _holds(kind: DeviceRequest, free: _Free) -> BoolArray:
+def _main(asked: Asked) -> DeviceRequest:
+    """Return the request that stands for a pod's: its largest part, of the most devices it asks for."""
+    main = max(asked, key=_size)
+    return main if len(asked) == 1 else main.model_copy(update={"count": max(one.count for one in asked)})
+
+
+def _size(request: DeviceRequest) -> tuple[int, int, int]:
+    return request.cores, request.memory, request.memory_percent
+
+
+def _holds(kind: DeviceRequest, needed: int | IntArray, free: FreeDevices) -> BoolArray:
     """Return which devices have room for such a part: [device, node]."""
-    cores, memory, shares = free.devices
-    holds: BoolArray = (cores >= max(kind.cores, 1)) & (memory >= kind.memory) & (shares > 0)
-    return holds & free.unused if kind.cores == WHOLE else holds
+    cores, memory, shares = free.parts
+    holds: BoolArray = (cores >= max(kind.cores, 1)) & (memory >= needed) & (shares > 0)
+    return holds & (free.taken == 0) if kind.cores == WHOLE else holds
 
 
 class Gradient(Term):
@@ -167,22 +184,17 @@ class Gradient(Term):
         typical, policy = self._typical, self._policy
         before, fragments = typical.now(slots)
         beside = self._beside(before, slots)
-        after = self._after(before, slots)
+        after = self._after(before)
         lessened = fragments - typical.fragments(after, slots)
         spared = self._beside(after, slots) - beside
         return _POINTS * (policy.weight * lessened + policy.cpu_weight * spared)
 
-    def _after(self, free: _Free, slots: SlotArray) -> _Free:
+    def _after(self, free: _Free) -> _Free:
         """Take one more pod's part off what is free."""
         free.cpu -= self._cpu
         free.ram -= self._ram
-        request = self._shape.devices
-        if request is not None:
-            chosen = self._typical.devices.choose(request, free.devices, free.unused)
-            each = np.arange(slots.size)
-            for part, amount in ((CORES, request.cores), (MEMORY, request.memory), (SHARES, 1)):
-                free.devices[part][chosen, each] -= amount
-            free.unused[chosen, each] = False
+        if self._shape.devices:
+            self._typical.devices.take(self._shape.devices, free.devices)
         return free
 
     def _beside(self, free: _Free, slots: SlotArray) -> FloatArray:

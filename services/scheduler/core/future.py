@@ -27,7 +27,7 @@ class Future:
         nodes = model.nodes
         nodes.fit_columns()
         self.free: IntArray = nodes.future(self._columns)
-        everything = list(range(nodes.used.shape[0]))
+        everything = sorted(set(range(nodes.used.shape[0])).difference(nodes.resources.of_devices))
         self._shut: BoolArray = np.asarray((nodes.future(everything) < 0).any(axis=0))
         """More will be used than there is, in some resource: nothing is placed there."""
 

@@ -70,8 +70,8 @@ class ShapeIndex:
         self._likes = scores.pod_affinity_weight, scores.pod_spread_weight
         self.placed = 0
         """How many pods the last trial placed that failed for what they ask of other pods."""
-        self._devices = Devices(nodes)
-        self._singly = shape.devices is not None or not self._score.rising
+        self._devices = Devices(nodes, spread=scores.spreads)
+        self._singly = bool(shape.devices) or not self._score.rising
         self._fit: IntArray = np.zeros(0, np.int64)
         self._row: list[int] = []
         self._row_scores: list[float] = []
@@ -128,9 +128,11 @@ class ShapeIndex:
             slots = np.flatnonzero(self.shape.rules.allowed)
             fits = [nodes.allocatable[column][slots] // amount for column, amount in self.shape.limited]
             self._potentials = np.zeros(nodes.exists.size, np.int64)
-            if self.shape.devices is not None:
-                fits.append(self._devices.fits(self.shape.devices, slots, empty=True))
-            self._potentials[slots] = np.minimum.reduce(fits)
+            room: IntArray = np.minimum.reduce(fits)
+            if self.shape.devices:
+                parts = self._devices.fits(self.shape.devices, slots, empty=True, most=room)
+                room = np.minimum(room, parts)
+            self._potentials[slots] = room
             self._potential = int(self._potentials.sum())
             self._potential_of = nodes.capacity_version
             self._work.passes += 1
@@ -258,16 +260,16 @@ class ShapeIndex:
 
     def _place(self, slot: int) -> Shape:
         """Charge one pod to a node; return its shape, on devices if it takes parts of them."""
-        placed, request = self.shape, self.shape.devices
-        if request is not None:
-            where = np.array([slot], np.intp)
-            chosen = self._devices.choose(request, self._devices.free(where), self._devices.unused(where))
-            placed = self._devices.on(self.shape, tuple(chosen[:, 0].tolist()))
+        placed = self.shape
+        if placed.devices:
+            chosen = self._devices.choose(placed.devices, self._devices.free(np.array([slot], np.intp)))
+            parts = self._devices.parts(placed, tuple(chosen[:, 0].tolist()), slot)
+            placed = self._devices.on(placed, parts)
         self._nodes.place(placed.charged, [slot], [1])
         return placed
 
     def _of(self, taken: dict[int, list[Shape]]) -> Taken:
-        placed = () if self.shape.devices is None else [one for some in taken.values() for one in some]
+        placed = [one for some in taken.values() for one in some] if self.shape.devices else ()
         return Taken(list(taken), [len(some) for some in taken.values()], placed)
 
     def _walk(self, need: int, slots: list[int], counts: list[int]) -> int:
@@ -389,8 +391,10 @@ class ShapeIndex:
                 return 0
         if self.shape.leaves:
             fits = min(fits, self._leaving(np.array([slot], np.intp)).item())
-        if self.shape.devices is not None:
-            fits = min(fits, self._devices.fits(self.shape.devices, np.array([slot], np.intp)).item())
+        if self.shape.devices:
+            most = np.array([fits], np.int64)
+            room = self._devices.fits(self.shape.devices, np.array([slot], np.intp), most=most)
+            fits = min(fits, room.item())
         return fits
 
     def _leaving(self, slots: SlotArray) -> IntArray:
@@ -411,10 +415,9 @@ class ShapeIndex:
             fits = room if fits is None else np.minimum(fits, room, out=fits)
         if self.shape.leaves and fits is not None:
             fits = np.minimum(fits, self._leaving(slots))
-        if self.shape.devices is not None:
-            room = self._devices.fits(self.shape.devices, slots)
-            fits = room if fits is None else np.minimum(fits, room)
         assert fits is not None  # noqa: S101 - every shape takes the place of one pod
+        if self.shape.devices:
+            fits = np.minimum(fits, self._devices.fits(self.shape.devices, slots, most=fits))
         np.maximum(fits, 0, out=fits)
         fits[nodes.over[slots] | ~self.shape.rules.allowed[slots]] = 0
         return fits

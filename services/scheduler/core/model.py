@@ -117,7 +117,8 @@ class Model:
         return index
 
     def _typical(self) -> Typical:
-        return Typical(self.nodes, self.shapes, self.workload, self.policy.scores.fragmentation)
+        scores = self.policy.scores
+        return Typical(self.nodes, self.shapes, self.workload, scores.fragmentation, spread=scores.spreads)
 
     # ------------------------------------------------------------------ nodes and queues
 
@@ -131,6 +132,7 @@ class Model:
             unschedulable=state.unschedulable,
             ready=state.ready,
             allocatable=state.allocatable | device_room(state.devices),
+            devices=state.devices,
         )
         self.domains.set_node(state.name, state.labels)
 
@@ -192,7 +194,7 @@ class Model:
         ended = state.phase in ENDED
         shape = self.shapes.intern(state.shape, state.namespace, self.lots.of(state.queue))
         if state.node is not None:
-            shape = self.devices.on(shape, state.devices)
+            shape = self._on_devices(shape, state)
         gang = None if state.gang is None else (state.namespace, state.gang)
         old = self.pods.get(key)
         seen_there = old is not None and old.uid == state.uid and old.slot >= 0
@@ -208,6 +210,15 @@ class Model:
             self._unlink(old.gang, state.name)
         if gang is not None:
             self._link(gang, state.name, pod)
+
+    def _on_devices(self, shape: Shape, state: c.PodState) -> Shape:
+        """Return a pod's shape with what it has of its node's devices."""
+        if state.device_parts:
+            parts = tuple((part.device, part.cores, part.memory) for part in state.device_parts)
+            return self.devices.on(shape, parts)
+        if state.node is None or not state.devices:
+            return shape
+        return self.devices.on(shape, self.devices.parts(shape, state.devices, self.nodes.slot(state.node)))
 
     def remove_pod(self, namespace: str, name: str) -> None:
         """A pod is gone."""

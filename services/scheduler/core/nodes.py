@@ -23,6 +23,7 @@ from services.scheduler.core.columns import BoolArray, ChangeLog, CodeArray, Int
 from services.scheduler.core.resources import PODS, UNLIMITED, Amounts, Resources
 from shared.api.matching import TaintKey
 from shared.api.names import REVOCABLE_ZONE
+from shared.events.contracts import Device
 
 _SMALL: Final = 6
 """Up to so many nodes, scalar updates are faster than array operations (measured)."""
@@ -40,6 +41,9 @@ class Nodes:
         self.holders: list[int] = []
         """Pods that refer to the slot."""
         self.labels: list[Mapping[str, str]] = []
+        self.devices: list[tuple[Device, ...]] = []
+        self.devices_version = 0
+        """Rises when the devices of some node change; what they have is in the columns."""
         self.allocatable: IntArray = np.zeros((len(resources), 16), np.int64)
         self.used: IntArray = np.zeros((len(resources), 16), np.int64)
         self.releasing: IntArray = np.zeros((len(resources), 16), np.int64)
@@ -55,7 +59,8 @@ class Nodes:
         """It is ours and ready."""
         self.unschedulable: BoolArray = np.zeros(16, np.bool_)
         self.over: BoolArray = np.zeros(16, np.bool_)
-        """More is used than there is, in some resource: nothing is placed there."""
+        """More is used than there is, in some resource: nothing is placed there. What is used of a single
+        device that is broken, or gone, keeps nobody from the others."""
         self.taint_code: CodeArray = np.zeros(16, np.int32)
         self.taint_sets: list[tuple[TaintKey, ...]] = [()]
         self._taint_codes: dict[tuple[TaintKey, ...], int] = {(): 0}
@@ -93,6 +98,7 @@ class Nodes:
         unschedulable: bool,
         ready: bool,
         allocatable: Mapping[str, int],
+        devices: tuple[Device, ...] = (),
     ) -> None:
         """Take in a node's facts; the same facts again change nothing."""
         slot = self.slot(name)
@@ -109,6 +115,9 @@ class Nodes:
             or self.labels[slot] != labels
         )
         room = self._set_allocatable(slot, allocatable)
+        if self.devices[slot] != devices:
+            self._set_devices(slot, devices)
+            rules = True
         if new:
             self.exists[slot] = True
             self.count += 1
@@ -148,6 +157,7 @@ class Nodes:
         self.exists[slot] = self.mine[slot] = self.ready[slot] = False
         self.allocatable[:, slot] = 0
         self._set_labels(slot, {})
+        self._set_devices(slot, ())
         self.count -= 1
         if name in self._unsorted:
             self._unsorted.remove(name)
@@ -177,10 +187,9 @@ class Nodes:
         used, allocatable = self.used_rows, self.allocatable_rows
         for column, amount in amounts:
             used[column][slot] += sign * amount
-        if self.over[slot]:
+        full = sign > 0 and any(used[column][slot] > allocatable[column][slot] for column, _ in amounts)
+        if full or self.over[slot]:
             self._weigh(slot)
-        elif sign > 0 and any(used[column][slot] > allocatable[column][slot] for column, _ in amounts):
-            self.over[slot] = True
         self.touch(slot)
         self.moved.add(slot)
         if sign < 0:
@@ -218,7 +227,7 @@ class Nodes:
             return
         self.kept[:, slots] = kept
         self.used[:, slots] += change
-        self.over[touched] = (self.used[:, touched] > self.allocatable[:, touched]).any(axis=0)
+        self.over[touched] = self._is_over(touched)
         self._touch_all(touched.tolist())
         if lasting:
             self.moved.update(touched.tolist())
@@ -312,6 +321,7 @@ class Nodes:
             self.names.append(name)
             self.holders.append(0)
             self.labels.append({})
+            self.devices.append(())
             self.version.append(0)
             if slot >= self.exists.size:
                 self._grow(2 * self.exists.size)
@@ -350,8 +360,18 @@ class Nodes:
         for key, column in self._columns.items():
             column.set(slot, labels.get(key))
 
+    def _set_devices(self, slot: int, devices: tuple[Device, ...]) -> None:
+        self.devices[slot] = devices
+        self.devices_version += 1
+
     def _weigh(self, slot: int) -> None:
-        self.over[slot] = bool((self.used[:, slot] > self.allocatable[:, slot]).any())
+        self.over[slot] = self._is_over(slot)
+
+    def _is_over(self, slots: int | SlotArray) -> BoolArray:
+        more = self.used[:, slots] > self.allocatable[:, slots]
+        if self.resources.of_devices:
+            more[self.resources.of_devices] = False
+        return np.asarray(more.any(axis=0))
 
     def _taint_code(self, taints: tuple[TaintKey, ...]) -> int:
         code = self._taint_codes.get(taints)

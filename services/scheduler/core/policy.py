@@ -114,9 +114,20 @@ class Scores:
     """Puts members of tasks that belong together on one node, and those that do not apart."""
     strategy_fit: StrategyFit | None = None
     scarce: Scarce | None = None
+    device_policy: Literal["", "binpack", "spread"] = ""
+    """``spread``: a part is taken of the device with the fewest parts taken; else of the one that it fills
+    best. By this the nodes are compared, too, where ``device_weight`` is not 0."""
+    device_weight: float = 0.0
+    """Volcano's ``deviceshare``: 100 for each device that would be used by nobody else (``spread``), or by
+    how full its memory would be (``binpack``)."""
     fragmentation: Fragmentation | None = field(default_factory=Fragmentation)
     extra: tuple[TermFactory, ...] = ()
     """Terms of plugins. A factory's ``repr`` tells it from others in the policy's digest."""
+
+    @property
+    def spreads(self) -> bool:
+        """Whether parts are spread over devices."""
+        return self.device_policy == "spread"
 
     def resource_weight(self, name: str) -> float:
         """Return the binpack weight of a resource."""

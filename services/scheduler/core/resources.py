@@ -32,6 +32,8 @@ class Resources:
         """Of hidden columns, which every node has: how much of it."""
         self.devices = 0
         """Most devices with parts that a node has, or a pod was said to be on."""
+        self.of_devices: list[int] = []
+        """The columns of what single devices have."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -44,6 +46,7 @@ class Resources:
             self.names.append(name)
             if name.startswith(_DEVICE):
                 self.devices = max(self.devices, int(name.split("/")[1]) + 1)
+                self.of_devices.append(column)
         return column
 
     def hidden(self, name: str, capacity: int = UNLIMITED) -> int:

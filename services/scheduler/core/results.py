@@ -119,7 +119,9 @@ def adopt(model: Model, event: GangDecided, now: datetime) -> None:
         if at is None or seen or model.flights.has(gang.contract.ref, name):
             continue
         shape = gang.tasks[at[0]].shape if pod is None else pod.shape
-        placed = model.devices.on(shape, decision.devices.get(name, ()))
+        chosen = decision.devices.get(name, ())
+        parts = model.devices.parts(shape, chosen, model.nodes.slot(node)) if chosen else ()
+        placed = model.devices.on(shape, parts)
         model.flights.charge(flight, name, node, placed)
         model.show(gang, name)
     if flight.pods:

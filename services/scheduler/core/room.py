@@ -12,7 +12,7 @@ from services.scheduler.core.columns import BoolArray, IntArray, SlotArray
 from services.scheduler.core.model import Model
 from services.scheduler.core.proportions import kept
 from services.scheduler.core.rules import Refusals
-from services.scheduler.core.shapes import Shape
+from services.scheduler.core.shapes import Shape, describe_part
 from shared.events.contracts import Reason
 
 _ORDER: Final = (
@@ -75,6 +75,8 @@ def _room(
             return _too_large(model, column, amount, slots)
         capable &= enough
     potential = index.potential()
+    if not potential and shape.devices:
+        return _no_such_parts(model, shape, slots[capable])
     if potential < need:
         return Reason(
             code="gang-too-large",
@@ -118,10 +120,10 @@ def _full(
     count, _, column, amount, room = min(having, key=lambda item: item[:2])
     if column in model.resources.capacities:
         return _taken(model, shape, need, column, count, all_nodes)
-    if shape.devices is not None:
+    if shape.devices:
         holding = int((model.devices.fits(shape.devices, slots) > 0).sum())
         if holding <= count:
-            return _parts_taken(model, shape, need, holding, all_nodes)
+            return _parts_taken(model, shape, need, holding, slots, all_nodes)
     left = int(np.maximum(room, 0).sum())
     say = model.resources.describe
     fits = model.index(shape).total
@@ -149,18 +151,46 @@ def _beside(model: Model, shape: Shape, column: int) -> str:
     return f", beside what is kept for idle {' and '.join(names)}" if names else ""
 
 
-def _parts_taken(model: Model, shape: Shape, need: int, holding: int, all_nodes: int) -> Reason:
+def _gpus(count: int) -> str:
+    return "1 GPU" if count == 1 else f"{count} GPUs"
+
+
+def _no_such_parts(model: Model, shape: Shape, slots: SlotArray) -> Reason:
+    """No node would hold a pod's devices even if nothing were used."""
+    parts = ", ".join(map(describe_part, shape.devices))
+    most = int(model.devices.holding(shape.devices, slots, empty=True).max(initial=0))
+    return Reason(
+        code="pod-too-large",
+        message=f"needs {parts} on one node; "
+        + (
+            f"even empty, no node has room for that on its GPUs: the most that would do on one node is {most}"
+            if most
+            else "no node has a healthy GPU that would do"
+        ),
+        numbers={"resource": "devices", "needed": len(shape.devices), "nodes": int(slots.size), "most": most},
+        next_step="ask for smaller parts or other GPUs, or look whether device plugins tell of them",
+    )
+
+
+def _parts_taken(
+    model: Model, shape: Shape, need: int, holding: int, slots: SlotArray, all_nodes: int
+) -> Reason:
     """Too few nodes have devices with so much free."""
+    fits = model.index(shape).total
+    most = int(model.devices.holding(shape.devices, slots).max(initial=0))
+    count = max(request.count for request in shape.devices)
     return Reason(
         code="no-room",
-        message=f"needs {shape.describe(model.resources)} on one node for each of {need} pods: "
-        f"{model.index(shape).total} fit now; {holding} of {all_nodes} nodes have GPUs with that much free",
+        message=f"needs {shape.describe(model.resources)} on one node for each of {need} pods: {fits} fit "
+        f"now; {_gpus(count)} with that much free {'is' if count == 1 else 'are'} needed, {holding} of "
+        f"{all_nodes} nodes have as many, and the most on one node is {most}",
         numbers={
             "resource": "devices",
             "needed": need,
-            "fits": model.index(shape).total,
+            "fits": fits,
             "nodes": all_nodes,
             "nodesWithRoom": holding,
+            "most": most,
         },
         next_step="wait for running jobs to end, or ask for smaller parts",
     )

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from services.scheduler.core.columns import FloatArray, IntArray, SlotArray
+from services.scheduler.core.devices import MEMORY as DEVICE_MEMORY
+from services.scheduler.core.devices import Devices
 from services.scheduler.core.fragments import Gradient, Typical
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.resources import CPU, MEMORY
@@ -306,6 +308,37 @@ def _zoned(shape: Shape, nodes: Nodes, scores: Scores) -> Term | None:  # noqa: 
     return _Zoned(nodes) if zones is not None and zones.scores and shape.contract.revocable else None
 
 
+class _DeviceShare(Term):
+    """Volcano's ``deviceshare``, over the parts that a pod would get: devices full, or its alone."""
+
+    def __init__(self, shape: Shape, nodes: Nodes, scores: Scores) -> None:
+        self._asked = shape.devices
+        self._nodes = nodes
+        self._devices = Devices(nodes, spread=scores.spreads)
+        self._spread = scores.spreads
+        self._weight = scores.device_weight
+
+    def many(self, slots: SlotArray) -> FloatArray:
+        if not self._devices.most:
+            return np.zeros(slots.size)
+        free, nodes = self._devices.free(slots), np.arange(slots.size)
+        before = free.taken.copy()
+        chosen, _ = self._devices.take(self._asked, free)
+        if self._spread:
+            points = (before[chosen, nodes] == 0).sum(axis=0) * float(_MOST)
+        else:
+            there = self._nodes.allocatable[self._devices.columns[:, DEVICE_MEMORY]][:, slots]
+            full = 1.0 - free.parts[DEVICE_MEMORY] / np.maximum(there, 1)
+            points = (full[chosen, nodes] * (there[chosen, nodes] > 0)).sum(axis=0) * _MOST
+        score: FloatArray = np.floor(points + 0.5) * self._weight
+        return score
+
+
+def _device_share(shape: Shape, nodes: Nodes, scores: Scores) -> Term | None:
+    counts = shape.devices and scores.device_weight > 0 and scores.device_policy
+    return _DeviceShare(shape, nodes, scores) if counts else None
+
+
 _TERMS: Final[tuple[Callable[[Shape, Nodes, Scores], Term | None], ...]] = (
     _binpack,
     _preference,
@@ -316,4 +349,5 @@ _TERMS: Final[tuple[Callable[[Shape, Nodes, Scores], Term | None], ...]] = (
     _balanced,
     _liking,
     _zoned,
+    _device_share,
 )

@@ -15,10 +15,15 @@ from services.scheduler.core.nodegroups import Lot
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.policy import Proportion
 from services.scheduler.core.proportions import Leaves, leaves_of
-from services.scheduler.core.resources import PODS, Amounts, Resources
+from services.scheduler.core.resources import PODS, Amounts, Resources, binary
 from services.scheduler.core.rules import Limit, Rules
 from shared.events.contracts import DeviceRequest, NodeTerm, Requirement
 from shared.events.contracts import Shape as ShapeContract
+
+Asked = tuple[DeviceRequest, ...]
+"""The parts of devices that a pod takes, container by container."""
+Part = tuple[int, int, int]
+"""Device, thousandths of its compute and MiB of its memory."""
 
 
 @dataclass(slots=True, eq=False)
@@ -42,15 +47,18 @@ class Shape:
     of a pod on devices what it has of these."""
     kin: Kin | None = None
     """What its pods ask of other pods, or others may of them."""
+    devices: Asked = field(init=False)
     on_devices: tuple[int, ...] = ()
     _between: Between | None = None
-    placed: dict[tuple[int, ...], Shape] = field(default_factory=dict["tuple[int, ...]", "Shape"])
-    """The shape as it is on devices, by their indices."""
+    placed: dict[tuple[Part, ...], Shape] = field(default_factory=dict["tuple[Part, ...]", "Shape"])
+    """The shape as it is on devices, by what it has of them."""
 
     def __post_init__(self) -> None:
         self.requested = tuple(item for item in self.amounts if item[0] != PODS)
         self.limited = self.limited or self.amounts
         self.charged = self.charged or self.limited
+        first = self.contract.devices
+        self.devices = () if first is None else (first, *self.contract.more_devices)
 
     @property
     def between(self) -> Between | None:
@@ -60,7 +68,7 @@ class Shape:
     @property
     def is_plain(self) -> bool:
         """Whether amounts alone say how many of its pods a node takes."""
-        alone = self.devices is None and self.between is None and not self.leaves
+        alone = not self.devices and self.between is None and not self.leaves
         return alone and self.limited == self.amounts
 
     @property
@@ -78,11 +86,6 @@ class Shape:
         for one in self.placed.values():
             one.charged = (*one.charged, (column, 1))
 
-    @property
-    def devices(self) -> DeviceRequest | None:
-        """The parts of devices that a pod takes."""
-        return self.contract.devices
-
     def on(self, devices: tuple[int, ...], charged: Amounts) -> Shape:
         """Return the shape of a pod that has these devices of its node."""
         return replace(self, charged=charged, on_devices=devices, placed={})
@@ -90,8 +93,7 @@ class Shape:
     def describe(self, resources: Resources) -> str:
         """Return the requests in words; a pod without any is a best-effort pod."""
         words = [resources.describe(column, amount) for column, amount in self.requested]
-        if self.devices is not None:
-            words.append(_part(self.devices))
+        words += map(describe_part, self.devices)
         return ", ".join(words) or "no resources"
 
 
@@ -165,7 +167,7 @@ class Shapes:
         """
         rules = _rules_key(contract)
         kin = Kinship.key(namespace, contract.labels, contract.extras)
-        key = (tuple(sorted(contract.requests.items())), rules, _device_key(contract.devices), kin)
+        key = (tuple(sorted(contract.requests.items())), rules, _device_key(contract), kin)
         place = _place_key(contract, lot)
         shape = self._shapes.get((*key, place))
         if shape is None:
@@ -224,16 +226,32 @@ class Shapes:
             shape.rules.limits[name] = make(shape, self._nodes)
 
 
-def _part(request: DeviceRequest) -> str:
+def describe_part(request: DeviceRequest) -> str:
     """Return in words which part of devices is asked for: ``47% of a GPU``."""
     part = f"{request.cores / 10:g}%" if request.cores else ""
-    memory = f"{request.memory}Mi memory" if request.memory else ""
+    if request.memory_percent:
+        memory = f"{request.memory_percent}% of the memory"
+    else:
+        memory = f"{binary(request.memory << 20)} memory" if request.memory else ""
     of = "a GPU" if request.count == 1 else f"each of {request.count} GPUs"
-    return f"{' and '.join(one for one in (part, memory) if one) or 'any part'} of {of}"
+    return f"{' and '.join(one for one in (part, memory) if one) or 'any part'} of {of}{_choosy(request)}"
 
 
-def _device_key(request: DeviceRequest | None) -> Hashable:
-    return None if request is None else (request.count, request.cores, request.memory)
+def _choosy(request: DeviceRequest) -> str:
+    """Return in words which devices will do, if not any: `` (model A100)``."""
+    words = [
+        f"model {' or '.join(request.models)}" if request.models else "",
+        f"no model {' or '.join(request.not_models)}" if request.not_models else "",
+        f"UUID {' or '.join(request.ids)}" if request.ids else "",
+        f"no UUID {' or '.join(request.not_ids)}" if request.not_ids else "",
+        f"mode {request.mode}" if request.mode else "",
+    ]
+    given = ", ".join(filter(None, words))
+    return f" ({given})" if given else ""
+
+
+def _device_key(shape: ShapeContract) -> Hashable:
+    return None if shape.devices is None else (shape.devices, *shape.more_devices)
 
 
 def _place_key(contract: ShapeContract, lot: Lot | None) -> Hashable:

@@ -20,7 +20,7 @@ class Workload:
 
     def add(self, shape: Shape, count: int) -> None:
         """Count ``count`` more pods of a shape (negative: less)."""
-        if shape.devices is None:
+        if not shape.devices:
             return
         before = self._counts.get(shape.number, 0)
         after = self._counts[shape.number] = before + count

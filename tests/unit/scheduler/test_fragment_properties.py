@@ -175,6 +175,6 @@ def test_the_learned_workload_is_that_of_the_pods_and_gangs_which_exist_in_any_o
         fresh.apply_pod(state(number))
 
     def known(model: Model) -> dict[int, int]:
-        return {shape.devices.cores: weight for shape, weight in model.workload.shapes() if shape.devices}
+        return {shape.devices[0].cores: weight for shape, weight in model.workload.shapes() if shape.devices}
 
     assert known(lived) == known(fresh) == {100: 4, 200: 4, 300: 1}
