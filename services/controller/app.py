@@ -12,6 +12,7 @@ from services.controller.adapters.api import Api
 from services.controller.adapters.applier import Applier, by_gang
 from services.controller.adapters.command_objects import CommandObjects
 from services.controller.adapters.dependents import Dependents
+from services.controller.adapters.device_marks import DeviceMarks
 from services.controller.adapters.dry_runs import DryRuns
 from services.controller.adapters.evictor import Evictor
 from services.controller.adapters.expiry import Expiry
@@ -224,8 +225,9 @@ def build(
     listeners.append(_Listener(hands, jobs, groups, queues, expiry, commands))
     provisioning = Provisioning(cluster, api, dependents.claim)
     evictor = Evictor(hands)
-    plain = PlainApplier(hands, gangs, groups, provisioning, evictor)
-    applier = Applier(hands, jobs.touch, plain, provisioning, dry_runs, evictor)
+    marks = DeviceMarks(hands, gangs.shapes)
+    plain = PlainApplier(hands, gangs, groups, provisioning, evictor, marks)
+    applier = Applier(hands, jobs.touch, plain, provisioning, dry_runs, evictor, marks)
     handlers: dict[type[Contract], Handler] = {
         JobAdmitted: intake.admitted,
         CommandJob: intake.command,
@@ -303,9 +305,7 @@ class _Listener:
         meta = obj["metadata"]
         namespace, name = meta.get("namespace") or "", meta["name"]
         observer = self._hands.observer
-        if resource is r.PDBS:
-            observer.budget_changed(old, new)
-        observer.touch(resource, namespace, name)
+        observer.changed(resource, old, new)
         self._jobs.changed(resource, old, new)
         self._groups.changed(resource, old, new)
         if resource is r.JOBS:

@@ -155,12 +155,23 @@ class HttpCluster:
             options["gracePeriodSeconds"] = grace_seconds
         await self._json("DELETE", resource.path(namespace, name), body=options)
 
-    async def bind(self, namespace: str, pod: str, node: str, *, uid: str | None = None) -> None:
-        """Bind a pod to a node."""
+    async def bind(
+        self,
+        namespace: str,
+        pod: str,
+        node: str,
+        *,
+        uid: str | None = None,
+        annotations: Mapping[str, str] | None = None,
+    ) -> None:
+        """Bind a pod to a node; the API server puts a binding's annotations on the pod."""
+        metadata = _identity(namespace, pod, uid)
+        if annotations:
+            metadata["annotations"] = dict(annotations)
         body = {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": _identity(namespace, pod, uid),
+            "metadata": metadata,
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         await self._json("POST", _PODS.path(namespace, pod, "binding"), body=body)

@@ -154,8 +154,19 @@ class Cluster(Protocol):
         """Delete; with ``uid`` only that very object. Raises NotFound, Conflict (another UID)."""
         ...
 
-    async def bind(self, namespace: str, pod: str, node: str, *, uid: str | None = None) -> None:
-        """Bind a pod to a node. Raises Conflict when it is bound already, NotFound."""
+    async def bind(
+        self,
+        namespace: str,
+        pod: str,
+        node: str,
+        *,
+        uid: str | None = None,
+        annotations: Mapping[str, str] | None = None,
+    ) -> None:
+        """Bind a pod to a node, and annotate it by the same write.
+
+        Raises Conflict when it is bound already, NotFound.
+        """
         ...
 
     async def evict(self, namespace: str, pod: str, *, uid: str | None = None) -> None:

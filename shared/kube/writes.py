@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import cache
@@ -95,10 +95,22 @@ class Writes:
             except NotFound:
                 return
 
-    async def bind(self, namespace: str, pod: str, node: str, *, uid: str, resource: Resource) -> JSON:
-        """Bind a pod and return it as it is afterwards. Raises Conflict, NotFound."""
+    async def bind(
+        self,
+        namespace: str,
+        pod: str,
+        node: str,
+        *,
+        uid: str,
+        resource: Resource,
+        annotations: Mapping[str, str] | None = None,
+    ) -> JSON:
+        """Bind a pod, annotate it by the same write, and return it as it is afterwards.
+
+        Raises Conflict, NotFound.
+        """
         async with self._counted("bind", resource):
-            await self._cluster.bind(namespace, pod, node, uid=uid)
+            await self._cluster.bind(namespace, pod, node, uid=uid, annotations=annotations)
         return await self.read(resource, namespace, pod)
 
     @asynccontextmanager

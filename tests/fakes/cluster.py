@@ -163,13 +163,15 @@ class FakeCluster:
         self._save(resource, key, copy.deepcopy(obj), "DELETED")
         self._collect(obj["metadata"]["uid"])
 
-    async def bind(self, namespace: str, pod: str, node: str, *, uid: str | None = None) -> None:
+    async def bind(self, namespace, pod, node, *, uid=None, annotations=None) -> None:
         await self.before("bind", r.PODS, pod)
         obj = self._find(r.PODS, namespace, pod)
         if obj["spec"].get("nodeName") or (uid and obj["metadata"]["uid"] != uid):
             raise Conflict("already bound")
         new = copy.deepcopy(obj)
         new["spec"]["nodeName"] = node
+        if annotations:
+            new["metadata"]["annotations"] = (new["metadata"].get("annotations") or {}) | annotations
         self._save(r.PODS, (namespace, pod), new, "MODIFIED")
         self._count("bind", r.PODS, pod)
         await self.after("bind", r.PODS, pod)

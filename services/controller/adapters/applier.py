@@ -8,10 +8,11 @@ by the caller, after the result and the pods' states are on the log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from services.controller.adapters.device_marks import DeviceMarks
 from services.controller.adapters.dry_runs import DryRuns
 from services.controller.adapters.evictor import Evictor
 from services.controller.adapters.hands import Hands, together
@@ -32,6 +33,7 @@ from services.controller.core.apply import (
     examine_created,
     judge,
     name_taken,
+    no_devices,
 )
 from services.controller.core.claims import places_of_claims
 from services.controller.core.model import Wanted
@@ -72,8 +74,10 @@ class Applier:
         provisioning: Provisioning,
         dry_runs: DryRuns,
         evictor: Evictor,
+        marks: DeviceMarks,
     ) -> None:
         self._hands = hands
+        self._marks = marks
         self._evictor = evictor
         self._dry_runs = dry_runs
         self._provisioning = provisioning
@@ -245,33 +249,46 @@ class Applier:
     ) -> BoundPod | BindFailure:
         binding = step.binding
         try:
+            told = self._marks.of(wanted.namespace, binding, wanted)
+        except ValueError as error:
+            return no_devices(binding, error)
+        try:
             if isinstance(step, CreateBound):
-                uid = await self._create(wanted, status, step)
+                uid = await self._create(wanted, status, step, told)
             else:
-                uid = await self._bind_existing(wanted, status, step)
+                uid = await self._bind_existing(wanted, status, step, told)
         except (Refused, NotFound) as error:
             return _not_done(binding, error)
         return uid if isinstance(uid, BindFailure) else BoundPod(pod=binding.pod, uid=uid, node=binding.node)
 
-    async def _create(self, wanted: Wanted, status: Status, step: CreateBound) -> str | BindFailure:
+    async def _create(
+        self, wanted: Wanted, status: Status, step: CreateBound, told: Mapping[str, str]
+    ) -> str | BindFailure:
         """Create a pod bound. Raises Conflict when that passes, as when a quota was written meanwhile."""
-        body = make_pod(wanted, status, step.task, step.index, node=step.binding.node)
+        body = make_pod(wanted, status, step.task, step.index, node=step.binding.node, told=told)
         try:
             pod = await self._hands.api.create(r.PODS, wanted.namespace, body)
         except AlreadyExists:
             found = await self._look_again(wanted, status, step.binding)
             if isinstance(found, BindExisting):
-                return await self._bind_existing(wanted, status, found)
+                return await self._bind_existing(wanted, status, found, told)
             return found.uid if isinstance(found, InPlace) else found
         return str(pod["metadata"]["uid"])
 
-    async def _bind_existing(self, wanted: Wanted, status: Status, step: BindExisting) -> str | BindFailure:
+    async def _bind_existing(
+        self, wanted: Wanted, status: Status, step: BindExisting, told: Mapping[str, str]
+    ) -> str | BindFailure:
         """Bind a pod; one that stays without a node though nobody else bound it is tried once more."""
         binding, message = step.binding, ""
         for _ in range(BIND_TRIES):
             try:
                 await self._hands.api.bind(
-                    wanted.namespace, binding.pod, binding.node, uid=step.uid, resource=r.PODS
+                    wanted.namespace,
+                    binding.pod,
+                    binding.node,
+                    uid=step.uid,
+                    resource=r.PODS,
+                    annotations=told,
                 )
             except Conflict as error:
                 message = str(error)

@@ -27,6 +27,7 @@ from services.controller.adapters.recorder import Recorder
 from services.controller.adapters.views import Views, job_key
 from services.controller.core import facts
 from services.controller.core.budgets import budget_state
+from services.controller.core.devices import device_ids, node_devices, read_devices
 from services.controller.core.holding import words
 from services.controller.core.model import JSON
 from services.controller.core.podview import PodView
@@ -103,6 +104,8 @@ class Observer:
         """Called with the PodGroup of a gang that was found too large."""
         self._problems: dict[Ref, str] = {}
         """Why an object has no fact, as it was said."""
+        self._devices_left_out: dict[str, str] = {}
+        """By node: why its GPUs are not told, as it was said."""
         views.label_keys.on_growth = self._labels_count
         self._wake = asyncio.Event()
         self._publishing = asyncio.Lock()
@@ -129,6 +132,17 @@ class Observer:
                 seen[raw["metadata"]["uid"]] = raw
             self._wake.set()
 
+    def changed(self, resource: Resource, old: JSON | None, new: JSON | None) -> None:
+        """Note that an object is another, and what else is told by it."""
+        obj = new or old
+        if obj is None:
+            return
+        if resource is r.PDBS:
+            self.budget_changed(old, new)
+        elif resource is r.NODES:
+            self._node_changed(old, new)
+        self.touch(resource, obj["metadata"].get("namespace") or "", obj["metadata"]["name"])
+
     def _labels_count(self) -> None:
         """Tell anew of all pods and gangs: placing depends on more of their labels than before."""
         for resource in (r.PODS, r.PODGROUPS):
@@ -150,6 +164,14 @@ class Observer:
         for namespace, name in self._views.store(r.PODS):
             if namespace == own:
                 self.touch(r.PODS, namespace, name)
+
+    def _node_changed(self, old: JSON | None, new: JSON | None) -> None:
+        """Tell anew of the pods on a node whose GPUs are others, or in another order: theirs have numbers."""
+        node = new or old
+        if node is None or (old and device_ids(old)) == (new and device_ids(new)):
+            return
+        for pod in self._views.pods_with_devices(node["metadata"]["name"]):
+            self.touch(r.PODS, pod["metadata"]["namespace"], pod["metadata"]["name"])
 
     def hold(self, namespace: str, pod: str) -> None:
         """Keep a pod's fact although the pod is gone: a crash before :meth:`release` finds it vanished."""
@@ -348,6 +370,15 @@ class Observer:
             self.refuse(gang, error)
 
     def _node(self, raw: JSON) -> Contract:
+        name = raw["metadata"]["name"]
+        try:
+            read_devices(raw)
+        except ValueError as error:
+            if self._devices_left_out.get(name) != str(error):
+                self._devices_left_out[name] = str(error)
+                self._telemetry.log.warning("node %s: its GPUs are left out: %s", name, error)
+        else:
+            self._devices_left_out.pop(name, None)
         return facts.node_state(raw)
 
     def _queue(self, raw: JSON) -> Contract:
@@ -369,7 +400,10 @@ class Observer:
         shape = self._shapes.labelled(raw, self._views.priorities)
         meta = raw["metadata"]
         budgets = self._views.budgets.of(meta["namespace"], meta.get("labels") or {})
-        return facts.pod_state(raw, shape, self._schedulers, self._gangs.membership(raw), budgets)
+        node = (raw.get("spec") or {}).get("nodeName") if shape.devices else None
+        on = self._views.get(r.NODES, "", node) if node else None
+        devices = () if on is None else node_devices(on)
+        return facts.pod_state(raw, shape, self._schedulers, self._gangs.membership(raw), budgets, devices)
 
     def _podgroup(self, raw: JSON) -> Contract:
         meta = raw["metadata"]

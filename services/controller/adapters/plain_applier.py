@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from services.controller.adapters.device_marks import DeviceMarks
 from services.controller.adapters.evictor import Evictor
 from services.controller.adapters.groups import GroupController, lock_of
 from services.controller.adapters.hands import Hands, together
 from services.controller.adapters.plain import PlainGangs
 from services.controller.adapters.provisioning import Provisioning
 from services.controller.adapters.views import job_key
-from services.controller.core.apply import BindExisting, Conclusion, InPlace
+from services.controller.core.apply import BindExisting, Conclusion, InPlace, no_devices
 from services.controller.core.claims import places_of_pods
 from services.controller.core.members import read_member
 from services.controller.core.plainapply import conclude_plain, examine_plain, judge_plain
@@ -36,8 +37,10 @@ class PlainApplier:
         groups: GroupController,
         provisioning: Provisioning,
         evictor: Evictor,
+        marks: DeviceMarks,
     ) -> None:
         self._hands = hands
+        self._marks = marks
         self._provisioning = provisioning
         self._evictor = evictor
         self._gangs = gangs
@@ -100,10 +103,19 @@ class PlainApplier:
     async def _bind_pod(self, namespace: str, step: BindExisting) -> BoundPod | BindFailure:
         """Bind a pod; one that stays without a node though nobody else bound it is tried once more."""
         binding, message = step.binding, ""
+        try:
+            told = self._marks.of(namespace, binding)
+        except ValueError as error:
+            return no_devices(binding, error)
         for _ in range(BIND_TRIES):
             try:
                 await self._hands.api.bind(
-                    namespace, binding.pod, binding.node, uid=step.uid, resource=r.PODS
+                    namespace,
+                    binding.pod,
+                    binding.node,
+                    uid=step.uid,
+                    resource=r.PODS,
+                    annotations=told,
                 )
             except Conflict as error:
                 message = str(error)

@@ -8,6 +8,7 @@ from typing import Any, Final
 import orjson
 
 from services.controller.adapters.label_keys import LabelKeys
+from services.controller.core.devices import MARKS
 from services.controller.core.kin import chosen
 from services.controller.core.model import JSON, Priorities
 from services.controller.core.shapes import marks_of, shape_of
@@ -64,7 +65,7 @@ class Shapes:
         relevant = {name: spec[name] for name in _SHAPE_FIELDS if name in spec}
         relevant["containers"] = [placing(one) for one in spec.get("containers") or ()]
         priority = priorities.of(spec.get("priorityClassName") or "")
-        said = annotations.get(names.PREEMPTABLE), annotations.get(names.REVOCABLE_ZONE)
+        said = tuple(annotations.get(name) for name in (names.PREEMPTABLE, names.REVOCABLE_ZONE, *MARKS))
         key = (orjson.dumps(relevant), said, priority)
         shape = self._known.get(key)
         if shape is None:

@@ -17,6 +17,7 @@ from services.controller.core.model import JSON, GroupView, Priorities, Wanted, 
 from services.controller.core.podview import PodView, owner_job, read_pod
 from services.controller.core.queues import parent_of
 from services.controller.core.status import Status, read_status
+from shared.api import names
 from shared.api import resources as r
 from shared.clock import Clock
 from shared.events.contracts import Gang
@@ -40,6 +41,7 @@ OnChange = Callable[[Resource, JSON | None, JSON | None], None]
 _BY_JOB: Final = "job"
 _BY_GROUP: Final = "group"
 _BY_PARENT: Final = "parent"
+_BY_NODE: Final = "node"
 
 
 def job_key(namespace: str, name: str) -> str:
@@ -76,7 +78,7 @@ class Views(Informers):
         """``policy``: namespace and name of the ConfigMap with the scheduler's policy."""
         self._on_change = on_change
         indexes: dict[Resource, dict[str, Index]] = {
-            r.PODS: {_BY_JOB: _job_of, _BY_GROUP: _group_index(schedulers)},
+            r.PODS: {_BY_JOB: _job_of, _BY_GROUP: _group_index(schedulers), _BY_NODE: _told_devices},
             r.QUEUES: {_BY_PARENT: _parent_of},
         }
         informers = {
@@ -160,6 +162,10 @@ class Views(Informers):
         """Return the pods of a PodGroup that no Job of ours owns, as far as they are ours to schedule."""
         raws = self[r.PODS].by(_BY_GROUP, job_key(namespace, group))
         return tuple(MemberPod(self._pod(raw), raw) for raw in raws)
+
+    def pods_with_devices(self, node: str) -> Iterable[JSON]:
+        """Return the pods on a node that were told which of its GPUs they have."""
+        return self[r.PODS].by(_BY_NODE, node)
 
     def child_queues(self, name: str) -> tuple[str, ...]:
         """Return the names of the queues below a queue."""
@@ -263,6 +269,12 @@ def _group_index(schedulers: Collection[str]) -> Index:
         return (job_key(pod["metadata"]["namespace"], found),) if found else ()
 
     return group
+
+
+def _told_devices(pod: JSON) -> Iterable[str]:
+    told = pod["metadata"].get("annotations") or {}
+    node = (pod.get("spec") or {}).get("nodeName")
+    return (node,) if node and (names.VGPU_IDS in told or names.GPU_INDEX in told) else ()
 
 
 def _parent_of(queue: JSON) -> Iterable[str]:

@@ -212,6 +212,13 @@ def judge(binding: Binding, pod: PodView, generation: int) -> InPlace | BindExis
     return InPlace(binding, pod.uid)
 
 
+def no_devices(binding: Binding, error: ValueError) -> BindFailure:
+    """Return the failure of a binding whose node has not the GPUs any more that were chosen."""
+    return BindFailure(
+        pod=binding.pod, node=binding.node, code="devices-gone", message=f"{binding.pod}: {error}"
+    )
+
+
 def name_taken(binding: Binding) -> BindFailure:
     """Return the failure of a binding whose pod cannot be made, as another one has its name."""
     return _failure(binding, "name-taken", "a pod of this name belongs to somebody else")

@@ -120,6 +120,8 @@ def not_applied(wanted: Wanted) -> tuple[str, ...]:
     found: list[str] = []
     if any(task.spec.topology_policy not in ("", TopologyPolicy.NONE) for task in wanted.tasks):
         found.append("topologyPolicy of tasks")
+    if any(names.VGPU_PODGROUP_POLICY in task.spec.template.metadata.annotations for task in wanted.tasks):
+        found.append(f"annotation {names.VGPU_PODGROUP_POLICY} of pods")
     problems = (
         topology_problem(wanted.annotations, {task.name for task in wanted.tasks}),
         budget_problem(wanted.annotations),

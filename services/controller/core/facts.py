@@ -6,9 +6,10 @@ over a restart.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from services.controller.core.devices import held_parts, node_devices, requests_of
 from services.controller.core.exposing import read_urls
 from services.controller.core.model import JSON, Wanted
 from services.controller.core.podview import owner_job, read_pod
@@ -44,6 +45,7 @@ def node_state(raw: JSON) -> NodeState:
         unschedulable=node.spec.unschedulable,
         ready=ready == "True",
         allocatable=dict(sorted(resource_list(node.status.allocatable).items())),
+        devices=node_devices(raw),
     )
 
 
@@ -53,11 +55,12 @@ def pod_state(
     schedulers: frozenset[str],
     group: tuple[str, str] | None = None,
     budgets: tuple[str, ...] = (),
+    devices: Sequence[c.Device] = (),
 ) -> PodState:
     """Return a pod's fact; any pod takes room, whosever it is.
 
     ``group`` is the PodGroup and queue of a pod of ours that no Job owns; a Job's pods say theirs.
-    ``budgets`` are the PodDisruptionBudgets that protect it.
+    ``budgets`` are the PodDisruptionBudgets that protect it, ``devices`` those of its node.
     """
     view = read_pod(raw)
     meta, spec = raw["metadata"], raw.get("spec") or {}
@@ -76,6 +79,7 @@ def pod_state(
         releasing=view.deleting,
         ours=spec.get("schedulerName") in schedulers,
         shape=shape,
+        device_parts=held_parts(raw, requests_of(shape), devices) if shape.devices else (),
         created_at=parse_time(meta["creationTimestamp"]),
         started_at=view.started_at,
         scheduled_at=_scheduled_at(raw),

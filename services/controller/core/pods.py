@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from services.controller.core.claims import mount_claims
@@ -40,8 +41,19 @@ def placing_spec(wanted: Wanted, task: Task) -> PodSpec:
     return spec
 
 
-def make_pod(wanted: Wanted, status: Status, task: Task, index: int, *, node: str | None = None) -> JSON:
-    """Return the body of a member's pod; with ``node`` it is created already bound."""
+def make_pod(
+    wanted: Wanted,
+    status: Status,
+    task: Task,
+    index: int,
+    *,
+    node: str | None = None,
+    told: Mapping[str, str] | None = None,
+) -> JSON:
+    """Return the body of a member's pod.
+
+    With ``node`` it is created already bound; ``told`` are the annotations that say what it has there.
+    """
     template = task.spec.template
     spec = template.spec.dump()
     spec.setdefault("schedulerName", wanted.scheduler)
@@ -58,7 +70,9 @@ def make_pod(wanted: Wanted, status: Status, task: Task, index: int, *, node: st
             "name": names.pod_name(wanted.name, task.name, index),
             "namespace": wanted.namespace,
             "labels": dict(template.metadata.labels) | _labels(wanted, task, index),
-            "annotations": pod_annotations(wanted, task) | _annotations(wanted, status, task, index),
+            "annotations": pod_annotations(wanted, task)
+            | _annotations(wanted, status, task, index)
+            | dict(told or {}),
             "ownerReferences": [wanted.owner_reference()],
         },
         "spec": spec,

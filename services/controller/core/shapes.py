@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from services.controller.core.devices import device_requests
 from services.controller.core.model import JSON, Priorities
 from shared.api import names
 from shared.api.placement import Affinity, NodeSelectorRequirement, NodeSelectorTerm, Toleration
@@ -17,18 +18,26 @@ _EFFECTS: Final = frozenset({"", "NoSchedule", "PreferNoSchedule", "NoExecute"})
 
 
 def shape_of(spec: PodSpec, annotations: Mapping[str, str], priorities: Priorities) -> c.Shape:
-    """Return the shape of a pod or template. Raises QuantityError for a request that is no quantity."""
+    """Return the shape of a pod or template. Raises ValueError for a request that cannot be read or had."""
     node_affinity = spec.affinity.node_affinity if spec.affinity else None
     required = node_affinity and node_affinity.required_during_scheduling_ignored_during_execution
     preferred = node_affinity.preferred_during_scheduling_ignored_during_execution if node_affinity else []
+    devices = device_requests(spec, annotations)
     return c.Shape(
-        requests={name: amount for name, amount in sorted(pod_requests(spec).items()) if amount},
+        requests={
+            name: amount
+            for name, amount in sorted(pod_requests(spec).items())
+            # It says how large a part of a GPU is: no node has any of it.
+            if amount and name != names.VGPU_MEMORY_PERCENTAGE
+        },
         node_selector=dict(sorted(spec.node_selector.items())),
         required_terms=tuple(_term(term) for term in required.node_selector_terms) if required else None,
         preferred_terms=tuple(
             c.PreferredTerm(weight=wish.weight, term=_term(wish.preference)) for wish in preferred
         ),
         tolerations=tuple(_toleration(t) for t in spec.tolerations if t.effect in _EFFECTS),
+        devices=devices[0] if devices else None,
+        more_devices=devices[1:],
         priority=priority_of(spec, priorities),
         preemptable=preemptable(annotations),
         revocable=revocable(annotations),

@@ -18,6 +18,11 @@ from shared.api.names import TASK_TOPOLOGY_TASK_ORDER as ORDER
 from shared.events.contracts import JobBudget, TaskTopology
 from tests.unit.controller.worlds import task, wanted
 
+
+def annotated(task: dict, annotations: dict) -> dict:
+    return {**task, "template": {**task["template"], "metadata": {"annotations": annotations}}}
+
+
 PARTS = {"totalPartitions": 2, "partitionSize": 2}
 
 
@@ -28,6 +33,10 @@ PARTS = {"totalPartitions": 2, "partitionSize": 2}
         ({"networkTopology": {"mode": "hard", "highestTierAllowed": 1}}, ()),
         ({"tasks": [task("a", topologyPolicy="none")]}, ()),
         ({"tasks": [task("a"), task("b", topologyPolicy="best-effort")]}, ("topologyPolicy of tasks",)),
+        (
+            {"tasks": [annotated(task("a"), {"volcano.sh/vgpu-podgroup-policy": "spread"})]},
+            ("annotation volcano.sh/vgpu-podgroup-policy of pods",),
+        ),
         ({"tasks": [task("a", 4, partitionPolicy=PARTS, minAvailable=2)]}, ()),
     ],
 )
