@@ -13,6 +13,7 @@ from services.controller.core.apply import (
     conclude,
     examine,
 )
+from services.controller.core.devices import device_annotations
 from services.controller.core.evicting import is_to_go
 from services.controller.core.members import read_member
 from services.controller.core.model import Wanted, read_job
@@ -26,7 +27,7 @@ from services.scheduler.core.results import apply_result
 from services.simulation.core.groups import Groups
 from services.simulation.core.history import History, full_name, spread
 from services.simulation.core.pods import Pods
-from services.simulation.core.store import Key, Store, patched
+from services.simulation.core.store import Key, Store, key_of, patched
 from services.simulation.core.timeline import Timeline
 from shared.api import resources as r
 from shared.api.base import JSON
@@ -139,7 +140,7 @@ class Applier:
     def _step(self, wanted: Wanted, status: Status, step: InPlace | CreateBound | BindExisting) -> BoundPod:
         if isinstance(step, CreateBound):
             body = make_pod(wanted, status, step.task, step.index, node=step.binding.node)
-            return _bound(step.binding, self._pods.make(body))
+            return _bound(step.binding, self._pods.make(self._told(body, step.binding)))
         return self._bind(wanted.namespace, step)
 
     # ------------------------------------------------------------------ gangs of plain pods
@@ -163,10 +164,20 @@ class Applier:
         patch = {"status": {"phase": PodGroupPhase.INQUEUE.value}}
         self._store.put(r.PODGROUPS, patched(group, patch))
 
+    def _told(self, pod: JSON, binding: Binding) -> JSON:
+        """Return a pod with what it is told of the GPUs that were chosen for it."""
+        if not binding.devices:
+            return pod
+        node = self._store.get(r.NODES, ("", binding.node))
+        told = device_annotations(self._pods.shape(pod), binding.devices, node, self._timeline.now)
+        self._history.devices[full_name(key_of(pod))] = list(binding.devices)
+        meta = pod["metadata"]
+        return {**pod, "metadata": {**meta, "annotations": {**(meta.get("annotations") or {}), **told}}}
+
     def _bind(self, namespace: str, step: InPlace | BindExisting) -> BoundPod:
         pod = self._store.all(r.PODS)[namespace, step.binding.pod]
         if isinstance(step, BindExisting):
-            pod = self._pods.bind(pod, step.binding.node)
+            pod = self._pods.bind(self._told(pod, step.binding), step.binding.node)
         return _bound(step.binding, pod)
 
 

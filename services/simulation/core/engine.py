@@ -200,6 +200,8 @@ class Simulation:
         self._keep(resource, raw)
         state = node_state(raw)
         self._model.apply_node(state)
+        for pod in self._store.pods_on(state.name) if state.devices else ():
+            self._pods.retell(pod)
         if not state.ready:
             name = state.name
             self._timeline.add(self._timeline.now + _UNREACHABLE, lambda: self._unreachable(name))

@@ -39,6 +39,8 @@ class History:
     timeline: Timeline
     events: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     bindings: dict[str, str] = field(default_factory=dict[str, str])
+    devices: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    """Numbers of the GPUs that a pod got parts of, in the order in which it asks for them."""
     evicted: list[Evicted] = field(default_factory=list[Evicted])
     gangs: dict[str, GangRecord] = field(default_factory=dict[str, GangRecord])
 
@@ -90,7 +92,8 @@ class History:
     def bound(self, pod: str, node: str) -> None:
         """Note that a pod was put on a node."""
         self.bindings[pod] = node
-        self.tell("bound", f"Pod {pod}", node=node)
+        devices: dict[str, Any] = {"devices": self.devices[pod]} if pod in self.devices else {}
+        self.tell("bound", f"Pod {pod}", node=node, **devices)
 
     def evict(self, pod: str, beneficiary: str, reason: str) -> None:
         """Note that a pod is taken away for a gang."""

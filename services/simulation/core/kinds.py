@@ -23,6 +23,7 @@ from services.admission.core.reading import salvage
 from services.admission.core.schema import metadata_rules, schema_rules
 from services.admission.core.view import QueueView
 from services.admission.core.violations import Violation
+from services.controller.core.devices import read_devices
 from services.scheduler.core.configuration import configure
 from services.scheduler.core.policy import Policy
 from services.simulation.core.notes import OF_OBJECTS, OF_PODS, PATH, annotation_rules
@@ -125,6 +126,10 @@ def _node(raw: JSON, _view: QueueView, _old: JSON | None) -> Judged:
         found.append(Violation("required", "status.allocatable", "a node needs what can be placed on it"))
     found += amounts(room, "status.allocatable" if status.allocatable else "status.capacity")[1]
     done = node.dump()
+    try:
+        read_devices(done)
+    except ValueError as error:
+        found.append(Violation("invalid", "metadata.annotations", str(error)))
     conditions = [one.dump() for one in status.conditions]
     if not any(one.type == "Ready" for one in status.conditions):
         conditions.append({"type": "Ready", "status": "True"})

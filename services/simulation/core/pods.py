@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
+from services.controller.core.devices import node_devices
 from services.controller.core.facts import pod_state
 from services.controller.core.kin import chosen
 from services.controller.core.members import group_of
@@ -156,7 +157,10 @@ class Pods:
         self._mark(pod)
 
     def _state(self, pod: JSON) -> PodState:
-        return pod_state(pod, self.shape(pod), SCHEDULERS, self._membership(pod), self.budgets.of(pod))
+        shape, node = self.shape(pod), pod["spec"].get("nodeName")
+        on = self._store.get(r.NODES, ("", node)) if shape.devices and node else None
+        devices = () if on is None else node_devices(on)
+        return pod_state(pod, shape, SCHEDULERS, self._membership(pod), self.budgets.of(pod), devices)
 
     def _mark(self, pod: JSON) -> None:
         namespace = pod["metadata"]["namespace"]

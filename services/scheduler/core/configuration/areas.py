@@ -91,6 +91,8 @@ def _scores(found: Configuration, own: tuple[Own, ...]) -> Scores:
     order = _arguments(found.plugin("nodeorder", "enableNodeOrder"))
     fit = _arguments(found.plugin("resource-strategy-fit", "enableNodeOrder"))
     tied = _arguments(found.plugin("task-topology", "enableNodeOrder"))
+    share = _arguments(found.plugin("deviceshare"))
+    share_counts = found.plugin("deviceshare", "enableNodeOrder") is not None
     weights = {field: order[f"{name}.weight"] for name, field in _NODEORDER.items()} if order else {}
     return replace(
         _OFF,
@@ -100,6 +102,8 @@ def _scores(found: Configuration, own: tuple[Own, ...]) -> Scores:
         task_topology_weight=tied.get("task-topology.weight", 0.0),
         strategy_fit=_fit(fit) if fit else None,
         scarce=Scarce(*fit["sra"]) if fit and fit["sra"] else None,
+        device_policy=share.get("deviceshare.SchedulePolicy") or "",
+        device_weight=share["deviceshare.ScheduleWeight"] if share and share_counts else 0.0,
         fragmentation=_fragmentation(found.plugin("fragmentation")),
         extra=tuple(OwnScores(one) for one in own if one.says("scores")),
     )

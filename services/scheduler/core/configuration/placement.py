@@ -6,6 +6,7 @@ from typing import Final
 
 from services.scheduler.core.configuration.terms import Argument, Plugin, Stand, Vote, flag
 from services.scheduler.core.configuration.values import (
+    LISTING,
     MAPPING,
     NAMES,
     PROPORTIONS,
@@ -35,6 +36,38 @@ def _absent(name: str, says: str) -> Argument:
 
 def _weight(name: str, default: float, says: str, stand: Stand = Stand.DONE, why: str = "") -> Argument:
     return Argument(f"{name}.weight", WEIGHT, default, says, stand, (0.0,), why)
+
+
+def _kind_of_part(name: str, says: str) -> Argument:
+    return flag(
+        f"deviceshare.{name}Enable",
+        says,
+        default=False,
+        stand=Stand.NEEDLESS,
+        why="what a pod asks for and a node offers says which it is",
+    )
+
+
+def _ascend(name: str, says: str) -> Argument:
+    return flag(
+        f"deviceshare.{name}Enable",
+        says,
+        default=False,
+        stand=Stand.REFUSED,
+        harmless=(False,),
+        why="parts of NPUs are not placed yet",
+    )
+
+
+def _geometries(name: str, default: str) -> Argument:
+    return Argument(
+        f"deviceshare.KnownGeometriesCM{name}",
+        TEXT,
+        default,
+        "where the geometries of MIG are",
+        Stand.NEEDLESS,
+        why="GPUs in MIG mode get no pods",
+    )
 
 
 PLUGINS: Final = (
@@ -189,20 +222,42 @@ PLUGINS: Final = (
     ),
     Plugin(
         "deviceshare",
-        "parts of GPUs",
-        Stand.REFUSED,
-        _LATER,
+        "parts of GPUs, and which GPUs (docs/policy/gpus.md); without it, too, but by the other scores alone",
+        votes={"enableNodeOrder": Vote(), "enablePredicate": _ALWAYS},
         arguments=(
-            flag("deviceshare.GPUSharingEnable", "GPU memory", default=False),
-            flag("deviceshare.GPUNumberEnable", "whole GPUs by number", default=False),
-            flag("deviceshare.VGPUEnable", "virtual GPUs", default=False),
-            flag("deviceshare.NodeLockEnable", "one pod at a time on a node", default=False),
-            flag("deviceshare.AscendMindClusterVNPUEnable", "Ascend vNPU", default=False),
-            flag("deviceshare.AscendHAMiVNPUEnable", "Ascend vNPU by HAMi", default=False),
-            Argument("deviceshare.SchedulePolicy", choice("binpack", "spread"), None, "of cards"),
-            Argument("deviceshare.ScheduleWeight", WEIGHT, 0.0, "of the score"),
-            Argument("deviceshare.KnownGeometriesCMName", TEXT, "volcano-vgpu-device-config", "of MIG"),
-            Argument("deviceshare.KnownGeometriesCMNamespace", TEXT, "kube-system", "of MIG"),
+            _kind_of_part("GPUSharing", "GPU memory"),
+            _kind_of_part("GPUNumber", "whole GPUs by number"),
+            _kind_of_part("VGPU", "virtual GPUs"),
+            flag(
+                "deviceshare.NodeLockEnable",
+                "one pod at a time on a node",
+                default=False,
+                stand=Stand.LACKING,
+                harmless=(False,),
+                why="a gang is bound at once, and nodes are not locked: pods that come to a node at the same "
+                "moment, and ask for as many GPUs but other parts of them, may be mixed up by the plugin",
+            ),
+            _ascend("AscendMindClusterVNPU", "Ascend vNPU"),
+            _ascend("AscendHAMiVNPU", "Ascend vNPU by HAMi"),
+            Argument(
+                "deviceshare.SchedulePolicy",
+                choice("binpack", "spread"),
+                None,
+                "whether a part is taken of the GPU that it fills best, or of the one with the fewest parts "
+                "taken",
+            ),
+            Argument("deviceshare.ScheduleWeight", WEIGHT, 0.0, "of the same for nodes"),
+            _geometries("Name", "volcano-vgpu-device-config"),
+            _geometries("Namespace", "kube-system"),
+            Argument(
+                "deviceshare.GPUExclusiveRules",
+                LISTING,
+                None,
+                "labels of pods that share no GPU with each other",
+                Stand.REFUSED,
+                (),
+                _LATER,
+            ),
         ),
     ),
     Plugin(
