@@ -177,33 +177,37 @@ class Devices:
         if len(asked) == 1:
             request = asked[0]
             return self._pick(request, self._each(request, self.memory(request, free.slots), free), free)
-        return self.take(asked, free)[0]
+        return self.take(asked, free)
 
-    def take(self, asked: Asked, free: Free) -> tuple[IntArray, BoolArray]:
-        """Take a pod's parts off what is free; return their devices, [part, node], and where it fitted."""
-        chosen: dict[int, IntArray] = {}
-        fitted = np.ones(free.slots.size, np.bool_)
-        nodes = np.arange(free.slots.size)
-        for at in _largest_first(asked):
-            request = asked[at]
-            memory = self.memory(request, free.slots)
-            each = self._each(request, memory, free)
-            fitted &= (each > 0).sum(axis=0) >= request.count
-            some = chosen[at] = self._pick(request, each, free)
-            free.parts[CORES][some, nodes] -= request.cores
-            free.parts[MEMORY][some, nodes] -= memory if isinstance(memory, int) else memory[some, nodes]
-            free.parts[SHARES][some, nodes] -= 1
-            free.taken[some, nodes] += 1
-        return np.concatenate([chosen[at] for at in range(len(asked))]), fitted
+    def take(self, asked: Asked, free: Free) -> IntArray:
+        """Take a pod's parts off what is free; return their devices: [part, node]."""
+        if len(asked) == 1:
+            return self._serve(asked[0], free)[1]
+        chosen = {at: self._serve(asked[at], free)[1] for at in _largest_first(asked)}
+        return np.concatenate([chosen[at] for at in range(len(asked))])
+
+    def _serve(self, request: DeviceRequest, free: Free) -> tuple[IntArray, IntArray]:
+        """Take a container's parts; return how many each device had room for, and the devices chosen."""
+        memory = self.memory(request, free.slots)
+        each = self._each(request, memory, free)
+        some, nodes = self._pick(request, each, free), np.arange(free.slots.size)
+        free.parts[CORES][some, nodes] -= request.cores
+        free.parts[MEMORY][some, nodes] -= memory if isinstance(memory, int) else memory[some, nodes]
+        free.parts[SHARES][some, nodes] -= 1
+        free.taken[some, nodes] += 1
+        return each, some
 
     def _one_by_one(self, asked: Asked, free: Free, most: IntArray | None) -> IntArray:
         """Return how many pods fit, by placing one on every node until no node takes another."""
         limit = np.full(free.slots.size, _MOST_PODS) if most is None else np.minimum(most, _MOST_PODS)
+        order = [asked[at] for at in _largest_first(asked)]
         fits = np.zeros(free.slots.size, np.int64)
         where = np.flatnonzero(limit > 0)
         free = free.at(where)
         while where.size:
-            fitted = self.take(asked, free)[1]
+            fitted = np.ones(where.size, np.bool_)
+            for request in order:
+                fitted &= (self._serve(request, free)[0] > 0).sum(axis=0) >= request.count
             fits[where[fitted]] += 1
             again = fitted & (fits[where] < limit[where])
             where, free = where[again], free.at(again)
@@ -234,7 +238,7 @@ class Devices:
         if self._spread:
             order = np.where(each > 0, free.taken, _LAST).argsort(axis=0, kind="stable")
             return order[: request.count]
-        left = (free.parts[CORES] << 32) | np.clip(free.parts[MEMORY], 0, (1 << 32) - 1)
+        left = (free.parts[CORES] << 32) | np.minimum(free.parts[MEMORY], (1 << 32) - 1)
         if request.count == 1:
             best: IntArray = np.where(each > 0, left, _LAST).argmin(axis=0)
             return best[None, :]

@@ -323,7 +323,7 @@ class _DeviceShare(Term):
             return np.zeros(slots.size)
         free, nodes = self._devices.free(slots), np.arange(slots.size)
         before = free.taken.copy()
-        chosen, _ = self._devices.take(self._asked, free)
+        chosen = self._devices.take(self._asked, free)
         if self._spread:
             points = (before[chosen, nodes] == 0).sum(axis=0) * float(_MOST)
         else:
