@@ -96,6 +96,32 @@ def test_who_comes_first_follows_from_the_plugins_that_are_named(
     assert found.policy.sharing == sharing
 
 
+def test_parts_of_gpus_are_laid_and_nodes_compared_as_deviceshare_says() -> None:
+    arguments = {
+        "deviceshare.VGPUEnable": True,
+        "deviceshare.SchedulePolicy": "spread",
+        "deviceshare.ScheduleWeight": 10,
+        "deviceshare.KnownGeometriesCMNamespace": "kube-system",
+    }
+    found = configure(tiers({"name": "deviceshare", "arguments": arguments}), Policy())
+    assert found.problems == ()
+    assert (found.policy.scores.device_policy, found.policy.scores.device_weight) == ("spread", 10.0)
+    off = {"name": "deviceshare", "enableNodeOrder": False, "arguments": arguments}
+    scores = configure(tiers(off), Policy()).policy.scores
+    assert (scores.device_policy, scores.device_weight) == ("spread", 0.0)
+    assert configure(tiers({"name": "gang"}), Policy()).policy.scores.device_policy == ""
+
+
+def test_the_node_lock_is_said_not_to_be_done_and_npus_are_refused() -> None:
+    lock = {"name": "deviceshare", "arguments": {"deviceshare.NodeLockEnable": True}}
+    found = configure(tiers(lock), Policy())
+    assert found.problems == ()
+    assert ["nodes are not locked" in note for note in found.notes] == [True]
+    npus = {"name": "deviceshare", "arguments": {"deviceshare.AscendHAMiVNPUEnable": True}}
+    [line] = lines(tiers(npus))
+    assert line.endswith("refused: parts of NPUs are not placed yet")
+
+
 def test_who_may_be_evicted_is_said_by_actions_and_by_the_plugins_of_each_tier() -> None:
     helm = configure(HELM, Policy()).policy.eviction
     assert (helm.preempt, helm.reclaim) == (False, False)

@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping
 from services.admission.core.formats import qualified_name
 from services.admission.core.pod.checks import Violations
 from services.admission.core.violations import Violation
+from shared.api import names
 from shared.api.pods import Container, PodSpec
 from shared.api.podspec import HUGEPAGES, container_amounts, is_pod_level
 from shared.api.quantity import Quantity, QuantityError
 from shared.api.volumes import ResourceRequirements
 
+_ALL = Quantity.parse("100")
 _STANDARD = frozenset({"cpu", "memory", "ephemeral-storage"})
 Amounts = dict[str, Quantity]
 
@@ -58,6 +60,8 @@ def container_resources(resources: ResourceRequirements, path: str, *, base: boo
     huge = [name for name in (*limits, *requests) if name.startswith(HUGEPAGES)]
     yield from _page_sizes(limits, f"{path}.limits")
     yield from _page_sizes(requests, f"{path}.requests")
+    yield from _parts_of_gpus(limits, f"{path}.limits")
+    yield from _parts_of_gpus(requests, f"{path}.requests")
     yield from _requests_fit(resources, requests, limits, path)
     if huge and not base and not {"cpu", "memory"} & {*limits, *requests}:
         yield Violation("forbidden", path, "huge pages need a request of cpu or memory beside them")
@@ -89,6 +93,16 @@ def _container_resource_name(name: str, path: str) -> Violations:
             f'"{name}" is no resource of containers; device plug-ins\' resources have a domain, '
             'as in "nvidia.com/gpu"',
         )
+
+
+def _parts_of_gpus(values: Amounts, path: str) -> Iterator[Violation]:
+    for name in (names.VGPU_CORES, names.VGPU_MEMORY_PERCENTAGE):
+        if name in values and values[name] > _ALL:
+            yield Violation(
+                "invalid",
+                f"{path}[{name}]",
+                f"{values[name]} percent of a GPU cannot be had: 100 is all of it",
+            )
 
 
 def _page_sizes(values: Amounts, path: str) -> Iterator[Violation]:
