@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Final
 
 from services.controller.core.model import JSON
@@ -25,6 +26,8 @@ from shared.events.contracts import Device, DevicePart, DeviceRequest, Shape
 Amounts = Mapping[str, str | float]
 _MOST: Final = 256
 """GPUs of a node: more is a mistake, and each costs room in every table."""
+_KEPT: Final = 1 << 14
+"""Nodes whose GPUs are read once for all the pods on them, and for all that a node says beside."""
 _FIELDS: Final = 5
 _PERCENT: Final = 100
 _KIND: Final = "NVIDIA"
@@ -66,6 +69,7 @@ def device_ids(node: JSON) -> tuple[str, ...]:
     return tuple(device.id for device in node_devices(node))
 
 
+@lru_cache(_KEPT)
 def _listed(text: str) -> tuple[Device, ...]:
     """Read ``UUID,shares,MiB,model,healthy,mode:…``."""
     return tuple(_device(entry) for entry in text.split(":") if "," in entry)
@@ -102,10 +106,13 @@ def _numbered(node: JSON) -> tuple[Device, ...]:
     if count > _MOST:
         raise ValueError(f"{names.GPU_NUMBER}: {count} GPUs on one node: at most {_MOST} are looked at")
     annotations = node["metadata"].get("annotations") or {}
-    broken = {text.strip() for text in annotations.get(names.GPU_UNHEALTHY_IDS, "").split(",")}
-    return tuple(
-        Device(cores=0 if str(number) in broken else 1000, memory=memory // count) for number in range(count)
-    )
+    return _alike(count, memory // count, annotations.get(names.GPU_UNHEALTHY_IDS, ""))
+
+
+@lru_cache(_KEPT)
+def _alike(count: int, memory: int, unhealthy: str) -> tuple[Device, ...]:
+    broken = {text.strip() for text in unhealthy.split(",")}
+    return tuple(Device(cores=0 if str(number) in broken else 1000, memory=memory) for number in range(count))
 
 
 # ------------------------------------------------------------------------------------- what pods ask for

@@ -200,7 +200,7 @@ class Simulation:
         self._keep(resource, raw)
         state = node_state(raw)
         self._model.apply_node(state)
-        for pod in self._store.pods_on(state.name) if state.devices else ():
+        for pod in self._store.pods_on(state.name):
             self._pods.retell(pod)
         if not state.ready:
             name = state.name
