@@ -272,3 +272,17 @@ def test_what_a_pod_has_by_its_binding_counts_and_not_what_it_would_get_today() 
     model.apply_pod(state.model_copy(update={"device_parts": parts}))
     shape = model.shapes.intern(c.Shape(devices=c.DeviceRequest(memory=1)))
     assert model.index(shape).total == 7
+
+
+def test_a_pod_seen_with_what_was_decided_for_it_is_the_same_shape_as_in_flight() -> None:
+    """So it lands where it flew, and nothing is counted twice or for a moment not at all."""
+    model = Model()
+    model.apply_node(c.NodeState(name="n", devices=(c.Device(memory=8), c.Device(memory=10))))
+    request = c.DeviceRequest(count=2, memory_percent=25, cores=100)
+    shape = model.shapes.intern(c.Shape(devices=request))
+    (flying,) = model.index(shape).take(1).placed
+    parts = tuple(c.DevicePart(device=at, cores=100, memory=2) for at in flying.on_devices)
+    state = _bound("a", request, ()).model_copy(update={"device_parts": parts})
+    model.apply_pod(state)
+    assert model.pods["x", "a"].shape is flying
+    assert model.devices.on(shape, model.devices.parts(shape, flying.on_devices, 0)) is flying
