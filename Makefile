@@ -8,7 +8,7 @@ VENV := .venv
 export PYTHONDONTWRITEBYTECODE :=
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml clients/python/pyproject.toml
-PACKAGES := shared services simulator bench tools tests clients/python
+PACKAGES := shared services simulator bench tools tests examples clients/python
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check format generate lock kafka kube clean
