@@ -168,6 +168,29 @@ class DevicePart(Contract):
     """In MiB."""
 
 
+class Mount(Contract):
+    """A volume of a pod that counts on its node, or in the whole cluster."""
+
+    volume: str = ""
+    """Which, as ``namespace/claim``: pods of a node that mount it take one place. Empty: each has its own."""
+    driver: str = ""
+    """It takes one of the places that the node has for volumes of this driver; empty: of none."""
+    free: str = ""
+    """It takes one of the node's free volumes of this kind; empty: it has its volume, or one is made."""
+    exclusive: bool = False
+    """One pod at a time mounts it (ReadWriteOncePod)."""
+
+
+class Volumes(Contract):
+    """What a pod's claims ask of its node, worked out from the claims as they are now."""
+
+    waits_for: str = ""
+    """Which claim is in no state to be placed by, and why; empty: none."""
+    reach: tuple[tuple[NodeTerm, ...], ...] = ()
+    """From where its volumes are reached: a node must match one term of each."""
+    mounts: tuple[Mount, ...] = ()
+
+
 class Shape(Contract):
     """The part of a pod that scheduling depends on. Pods of one template share one shape.
 
@@ -192,6 +215,8 @@ class Shape(Contract):
     scheduling_gated: bool = False
     labels: dict[str, str] = NONE
     extras: dict[str, Any] = NONE
+    volumes: Volumes | None = None
+    """What its claims come to; None: it has none that matter for placing."""
 
 
 class NetworkTopology(Contract):
@@ -617,6 +642,10 @@ class NodeState(Contract):
     allocatable: Resources = NONE
     devices: tuple[Device, ...] = ()
     """Devices that pods can take parts of; others are only counted, in ``allocatable``."""
+    volume_limits: dict[str, Count] = NONE
+    """How many volumes of a driver it takes; of one that is not named, any number."""
+    free_volumes: dict[str, Count] = NONE
+    """How many volumes it has that nobody claims, by the kind that claims ask for; of others, none."""
 
 
 class PodState(Contract):

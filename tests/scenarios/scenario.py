@@ -143,8 +143,13 @@ def node(
     cordoned: bool = False,
     pool: str = "default",
     shared: int = 0,
+    drivers: dict[str, int] | None = None,
+    free: dict[str, int] | None = None,
 ) -> c.NodeState:
-    """A node; cpu in cores, memory in GiB, taints as ``key=value:Effect``; ``shared``: GPUs to be shared."""
+    """A node; cpu in cores, memory in GiB, taints as ``key=value:Effect``; ``shared``: GPUs to be shared.
+
+    It takes so many volumes of ``drivers``, and has so many that are ``free``.
+    """
     amounts = {"cpu": int(cpu * 1000), "memory": memory * GI, GPU: gpu}
     if pods is not None:
         amounts["pods"] = pods
@@ -157,6 +162,8 @@ def node(
         ready=ready,
         allocatable=amounts,
         devices=(c.Device(),) * shared,
+        volume_limits=drivers or {},
+        free_volumes=free or {},
     )
 
 
@@ -185,6 +192,7 @@ def shape(
     extras: dict[str, Any] | None = None,
     part: int = 0,
     parts: int = 1,
+    volumes: c.Volumes | None = None,
 ) -> c.Shape:
     """What a pod asks for. ``tolerates``: ``key``, ``key=value`` or ``*``, each with ``:Effect`` or not.
 
@@ -213,6 +221,7 @@ def shape(
         labels=pod_labels or {},
         extras=extras or {},
         devices=c.DeviceRequest(count=parts, cores=part) if part else None,
+        volumes=volumes,
     )
 
 

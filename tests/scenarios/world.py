@@ -17,6 +17,7 @@ from services.scheduler.core.policy import Policy
 from services.scheduler.core.results import apply_result
 from shared.events import contracts as c
 from tests.scenarios.among_pods import There, check_among
+from tests.scenarios.mounting import check_volumes
 from tests.scenarios.nearness import check_near
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -329,7 +330,8 @@ class World:
         decided = [row[0] for row in decision.rows]
         check_near(gang, decided, places, self.books.hypernodes, self.books.nodes)
 
-    def _check_among(self, decision: Decision) -> None:
+    def there(self) -> list[There]:
+        """All pods that are on nodes, or in flight."""
         there = [
             There(pod.name, pod.namespace, pod.node, pod.shape)
             for pod in self.books.pods.values()
@@ -343,10 +345,15 @@ class World:
                 for row in other.rows
                 if (other.namespace, row[0]) not in known
             ]
+        return there
+
+    def _check_among(self, decision: Decision) -> None:
+        there = self.there()
         gang = self.books.gangs[decision.namespace, decision.name]
         own = {task.name: task.shape for task in gang.tasks}
         there += [There(row[0], gang.namespace, row[2], own[row[1]], True) for row in decision.rows]
         check_among(there, self.books.nodes)
+        check_volumes(there, self.books.nodes)
 
     def charges(self) -> list[tuple[str, str | None, dict[str, int]]]:
         """Node, queue and requests of each bound pod and each pod in flight."""

@@ -28,6 +28,8 @@ class Between:
     def open(self, slots: SlotArray) -> BoolArray:
         """Return which of the nodes may take one more pod."""
         kin = self._kin
+        if any(map(self._nodes.volumes.is_mounted, kin.alone)):
+            return np.zeros(slots.size, np.bool_)
         found = np.ones(slots.size, np.bool_)
         if kin.near:
             found &= self._near(slots)

@@ -114,7 +114,7 @@ class _Cycle:
             model.earmarks.drop(mark.key)
             taken: list[tuple[Shape, Taken]] = []
             for shape, slots, counts in mark.places:
-                model.nodes.place(shape.charged, slots, counts)
+                model.nodes.place(shape.charged, slots, counts, shape.mounts)
                 taken.append((shape, Taken(list(slots), list(counts))))
             self._book(gang, gang.needs.must, taken)
 

@@ -44,7 +44,7 @@ class InFlight:
     def charge(self, flight: Flight, name: str, node: str, shape: Shape) -> None:
         """Count a pod of a flight that was not decided here."""
         slot = self._nodes.hold(node)
-        self._nodes.charge(slot, shape.charged, 1)
+        self._nodes.charge(slot, shape.charged, 1, shape.mounts)
         self._queues.charge(flight.queue, shape.amounts, 1)
         flight.pods[name] = (slot, shape)
 
@@ -62,7 +62,7 @@ class InFlight:
 
     def release(self, flight: Flight, slot: int, shape: Shape) -> None:
         """No longer count a pod."""
-        self._nodes.charge(slot, shape.charged, -1)
+        self._nodes.charge(slot, shape.charged, -1, shape.mounts)
         self._nodes.release(slot)
         self._queues.charge(flight.queue, shape.amounts, -1)
 

@@ -16,7 +16,7 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from services.scheduler.core.nodegroups import Lot
-from services.scheduler.core.pods import Pod
+from services.scheduler.core.pods import Pod, is_gated
 from services.scheduler.core.policy import Sharing
 from services.scheduler.core.resources import Amounts
 from services.scheduler.core.shapes import Shape, Shapes
@@ -59,7 +59,7 @@ class Task:
     """The group of each member, empty for none; no entries in a gang without groups."""
     counting: int = 0
     gated: bool = False
-    """Its template has scheduling gates."""
+    """Its template has scheduling gates, or a claim that is in no state to be placed by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,9 +300,9 @@ def make_gang(contract: GangContract, shapes: Shapes, lot: Lot | None = None) ->
             shapes.intern(task.shape, contract.namespace, lot),
             tuple(member.pod for member in task.members),
             task.minimum,
-            bytearray([Member.GATED if task.shape.scheduling_gated else Member.ABSENT]) * len(task.members),
+            bytearray([Member.GATED if is_gated(task.shape) else Member.ABSENT]) * len(task.members),
             tuple(member.group if member.group in rules else "" for member in task.members) if rules else (),
-            gated=task.shape.scheduling_gated,
+            gated=is_gated(task.shape),
         )
         for task in contract.tasks
     ]

@@ -128,6 +128,8 @@ class ShapeIndex:
             slots = np.flatnonzero(self.shape.rules.allowed)
             fits = [nodes.allocatable[column][slots] // amount for column, amount in self.shape.limited]
             self._potentials = np.zeros(nodes.exists.size, np.int64)
+            if self.shape.mounts is not None:
+                fits.append(nodes.volumes.fits(self.shape.mounts, slots, empty=True))
             room: IntArray = np.minimum.reduce(fits)
             if self.shape.devices:
                 parts = self._devices.fits(self.shape.devices, slots, empty=True, most=room)
@@ -173,7 +175,7 @@ class ShapeIndex:
         chosen, counts = room[order[: last + 1]].tolist(), fits[order[: last + 1]].tolist()
         counts[-1] -= int(filled[last]) - need
         self._work.nodes += len(chosen)
-        self._nodes.place(self.shape.charged, chosen, counts)
+        self._nodes.place(self.shape.charged, chosen, counts, self.shape.mounts)
         return Taken(chosen, counts)
 
     def take_liked(self, slots: SlotArray, likes: FloatArray | None) -> Taken | None:
@@ -256,7 +258,7 @@ class ShapeIndex:
     def _give_back(self, taken: dict[int, list[Shape]]) -> None:
         for slot, some in taken.items():
             for placed in some:
-                self._nodes.take_back(placed.charged, [slot], [1])
+                self._nodes.take_back(placed.charged, [slot], [1], placed.mounts)
 
     def _place(self, slot: int) -> Shape:
         """Charge one pod to a node; return its shape, on devices if it takes parts of them."""
@@ -265,7 +267,7 @@ class ShapeIndex:
             chosen = self._devices.choose(placed.devices, self._devices.free(np.array([slot], np.intp)))
             parts = self._devices.parts(placed, tuple(chosen[:, 0].tolist()), slot)
             placed = self._devices.on(placed, parts)
-        self._nodes.place(placed.charged, [slot], [1])
+        self._nodes.place(placed.charged, [slot], [1], placed.mounts)
         return placed
 
     def _of(self, taken: dict[int, list[Shape]]) -> Taken:
@@ -305,7 +307,7 @@ class ShapeIndex:
         if not slots:
             return
         nodes = self._nodes
-        nodes.place(self.shape.charged, slots, counts)
+        nodes.place(self.shape.charged, slots, counts, self.shape.mounts)
         last = slots[-1]
         left = self._fit.item(last) - counts[-1]
         self.total -= sum(counts)
@@ -391,6 +393,8 @@ class ShapeIndex:
                 return 0
         if self.shape.leaves:
             fits = min(fits, self._leaving(np.array([slot], np.intp)).item())
+        if self.shape.mounts is not None:
+            fits = min(fits, nodes.volumes.fits(self.shape.mounts, np.array([slot], np.intp)).item())
         if self.shape.devices:
             most = np.array([fits], np.int64)
             room = self._devices.fits(self.shape.devices, np.array([slot], np.intp), most=most)
@@ -415,6 +419,8 @@ class ShapeIndex:
             fits = room if fits is None else np.minimum(fits, room, out=fits)
         if self.shape.leaves and fits is not None:
             fits = np.minimum(fits, self._leaving(slots))
+        if self.shape.mounts is not None and fits is not None:
+            fits = np.minimum(fits, nodes.volumes.fits(self.shape.mounts, slots))
         assert fits is not None  # noqa: S101 - every shape takes the place of one pod
         if self.shape.devices:
             fits = np.minimum(fits, self._devices.fits(self.shape.devices, slots, most=fits))

@@ -81,11 +81,14 @@ class Kin:
     """Spread that is wished for."""
     banned: list[Term] = field(default_factory=list[Term])
     """What pods elsewhere keep these away by."""
+    alone: tuple[str, ...] = ()
+    """Volumes that one pod at a time mounts."""
 
     @property
     def binds(self) -> bool:
         """Whether placing depends on where other pods are."""
-        return bool(self.near or self.apart or self.spread or self.wishes or self.even or self.banned)
+        others = self.near or self.apart or self.spread or self.wishes or self.even or self.banned
+        return bool(others or self.alone)
 
 
 OnColumn = Callable[[int, "list[Kin]"], None]

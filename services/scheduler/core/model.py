@@ -133,6 +133,8 @@ class Model:
             ready=state.ready,
             allocatable=state.allocatable | device_room(state.devices),
             devices=state.devices,
+            volume_limits=state.volume_limits,
+            free_volumes=state.free_volumes,
         )
         self.domains.set_node(state.name, state.labels)
 
@@ -296,7 +298,7 @@ class Model:
 
     def _count(self, pod: Pod, sign: int) -> None:
         amounts = pod.shape.amounts
-        self.nodes.charge(pod.slot, pod.shape.charged, sign)
+        self.nodes.charge(pod.slot, pod.shape.charged, sign, pod.shape.mounts)
         if pod.leaving:
             self.nodes.mark_releasing(pod.slot, pod.shape.charged, sign)
         if pod.queue:

@@ -21,6 +21,7 @@ import numpy as np
 
 from services.scheduler.core.columns import BoolArray, ChangeLog, CodeArray, IntArray, LabelColumn, SlotArray
 from services.scheduler.core.resources import PODS, UNLIMITED, Amounts, Resources
+from services.scheduler.core.volumes import Mounts, VolumesOnNodes
 from shared.api.matching import TaintKey
 from shared.api.names import REVOCABLE_ZONE
 from shared.events.contracts import Device
@@ -73,6 +74,7 @@ class Nodes:
         """Rises when what nodes have in all, or their rules, change: not with pods."""
         self.zones: frozenset[str] | None = None
         """The zones (label ``volcano.sh/revocable-zone``) that are open; None: they mean nothing."""
+        self.volumes = VolumesOnNodes()
         self.count = 0
         self._free: list[int] = []
         self._sorted: list[str] = []
@@ -83,8 +85,8 @@ class Nodes:
         self.used_rows: list[memoryview] = []
         """The same memory as the arrays, by resource: single numbers are read and set three times as fast."""
         self._view()
-        self._totals: dict[int, int] = {}
-        self._totals_of = -1
+        self._totals: tuple[int, dict[int, int]] = -1, {}
+        """Of which version of the capacity, and what ``totals`` says then."""
 
     # ------------------------------------------------------------------ events
 
@@ -98,6 +100,8 @@ class Nodes:
         unschedulable: bool,
         ready: bool,
         allocatable: Mapping[str, int],
+        volume_limits: Mapping[str, int],
+        free_volumes: Mapping[str, int],
         devices: tuple[Device, ...] = (),
     ) -> None:
         """Take in a node's facts; the same facts again change nothing."""
@@ -115,6 +119,7 @@ class Nodes:
             or self.labels[slot] != labels
         )
         room = self._set_allocatable(slot, allocatable)
+        room |= self.volumes.set_limits(slot, volume_limits, free_volumes)
         if self.devices[slot] != devices:
             self._set_devices(slot, devices)
             rules = True
@@ -156,6 +161,7 @@ class Nodes:
             return
         self.exists[slot] = self.mine[slot] = self.ready[slot] = False
         self.allocatable[:, slot] = 0
+        self.volumes.set_limits(slot, {}, {})
         self._set_labels(slot, {})
         self._set_devices(slot, ())
         self.count -= 1
@@ -182,11 +188,13 @@ class Nodes:
         self.holders[slot] -= 1
         self._reuse(slot)
 
-    def charge(self, slot: int, amounts: Amounts, sign: int) -> None:
-        """Add (``sign`` 1) or take off (-1) one pod's amounts by an event."""
+    def charge(self, slot: int, amounts: Amounts, sign: int, mounts: Mounts | None = None) -> None:
+        """Add (``sign`` 1) or take off (-1) one pod's amounts and mounts by an event."""
         used, allocatable = self.used_rows, self.allocatable_rows
         for column, amount in amounts:
             used[column][slot] += sign * amount
+        if mounts is not None:
+            self.volumes.mount(mounts, slot, sign)
         full = sign > 0 and any(used[column][slot] > allocatable[column][slot] for column, _ in amounts)
         if full or self.over[slot]:
             self._weigh(slot)
@@ -241,8 +249,13 @@ class Nodes:
 
     # ------------------------------------------------------------------ placement
 
-    def place(self, amounts: Amounts, slots: Sequence[int], counts: Sequence[int]) -> None:
+    def place(
+        self, amounts: Amounts, slots: Sequence[int], counts: Sequence[int], mounts: Mounts | None = None
+    ) -> None:
         """Charge ``counts[i]`` pods to ``slots[i]``; the slots are distinct and have the room."""
+        if mounts is not None:
+            for slot, count in zip(slots, counts, strict=True):
+                self.volumes.mount(mounts, slot, count)
         if len(slots) <= _SMALL:
             for column, amount in amounts:
                 row = self.used_rows[column]
@@ -255,8 +268,13 @@ class Nodes:
                 self.used[column, where] += many * amount
         self._touch_all(slots)
 
-    def take_back(self, amounts: Amounts, slots: Sequence[int], counts: Sequence[int]) -> None:
+    def take_back(
+        self, amounts: Amounts, slots: Sequence[int], counts: Sequence[int], mounts: Mounts | None = None
+    ) -> None:
         """Undo ``place``. What it frees was free before, so it is not growth."""
+        if mounts is not None:
+            for slot, count in zip(slots, counts, strict=True):
+                self.volumes.mount(mounts, slot, -count)
         self.place(tuple((column, -amount) for column, amount in amounts), slots, counts)
 
     def touch(self, slot: int) -> None:
@@ -275,14 +293,12 @@ class Nodes:
 
     def totals(self) -> dict[int, int]:
         """Return what our ready nodes have in all, by column, without zeros."""
-        if self._totals_of != self.capacity_version:
+        if self._totals[0] != self.capacity_version:
             sums = (self.allocatable * self.ready).sum(axis=1).tolist()
             countable = self.resources.countable
-            self._totals = {
-                column: total for column, total in enumerate(sums) if total > 0 and countable(column)
-            }
-            self._totals_of = self.capacity_version
-        return self._totals
+            totals = {column: total for column, total in enumerate(sums) if total > 0 and countable(column)}
+            self._totals = self.capacity_version, totals
+        return self._totals[1]
 
     def by_name(self) -> SlotArray:
         """Return the slots of existing nodes in order of their names."""

@@ -95,9 +95,9 @@ class Trial:
         nodes = self._model.nodes
         charge = nodes.place if sign > 0 else nodes.take_back
         if not taken.placed:
-            charge(shape.charged, taken.slots, taken.counts)
+            charge(shape.charged, taken.slots, taken.counts, shape.mounts)
         for slot, placed in zip(taken.places(), taken.placed, strict=False):
-            charge(placed.charged, [slot], [1])
+            charge(placed.charged, [slot], [1], placed.mounts)
 
 
 class Plan:

@@ -8,6 +8,7 @@ from typing import Final
 
 from services.scheduler.core.shapes import Shape
 from shared.events.contracts import PodState
+from shared.events.contracts import Shape as ShapeContract
 
 ENDED: Final = frozenset({"Succeeded", "Failed"})
 CRITICAL: Final = 2_000_000_000
@@ -53,6 +54,11 @@ class Pod:
         return self.releasing or self.doomed
 
 
+def is_gated(shape: ShapeContract) -> bool:
+    """Whether a pod is not to be placed yet: it has gates, or one of its claims is in no state for it."""
+    return shape.scheduling_gated or bool(shape.volumes is not None and shape.volumes.waits_for)
+
+
 def make_pod(state: PodState, shape: Shape, slot: int, gang: tuple[str, str] | None, *, doomed: bool) -> Pod:
     """Return the pod of a state."""
     created = state.created_at.timestamp()
@@ -66,7 +72,7 @@ def make_pod(state: PodState, shape: Shape, slot: int, gang: tuple[str, str] | N
         state.queue,
         state.phase,
         state.releasing,
-        state.shape.scheduling_gated,
+        is_gated(state.shape),
         state.shape.priority,
         preemptable=state.shape.preemptable and state.ours,
         revocable=state.shape.revocable,

@@ -178,6 +178,9 @@ def _outside(gang: Gang) -> Reason:
     if gang.held is not None:
         return gang.held
     needs = gang.needs
+    claims = _claims(gang)
+    if claims and needs.gated and needs.gated >= needs.short > 0:
+        return claims
     if needs.gated and needs.gated >= needs.short > 0:
         return Reason(
             code="scheduling-gated",
@@ -205,6 +208,21 @@ def _outside(gang: Gang) -> Reason:
     )
 
 
+def _claims(gang: Gang) -> Reason | None:
+    """Say which claim of a gang is in no state to be placed by."""
+    told = [one.shape.volumes for one in gang.contract.tasks if one.shape.volumes is not None]
+    waits = list(dict.fromkeys(one.waits_for for one in told if one.waits_for))
+    if not waits:
+        return None
+    more = f" (and {len(waits) - 1} more)" if len(waits) > 1 else ""
+    return Reason(
+        code="waits-for-claim",
+        message=f"{waits[0]}{more}",
+        numbers={"claims": len(waits)},
+        next_step="make the claim, or look at its events: it is looked at anew when it changes",
+    )
+
+
 def _no_room(model: Model, lane: Lane, *, together: bool) -> Reasons:
     parts = _parts(model, lane)
     if lane.choice is not None and parts:
@@ -225,6 +243,17 @@ def _no_room(model: Model, lane: Lane, *, together: bool) -> Reasons:
 
 def _among_pods(model: Model, stop: NoRoom) -> Reason:
     """Say that there is room, but not where pods may be for what they ask of others, or others of them."""
+    kin = stop.shape.kin
+    taken = () if kin is None else tuple(filter(model.nodes.volumes.is_mounted, kin.alone))
+    if kin is not None and kin.alone and (taken or stop.need > 1):
+        claim = (taken or kin.alone)[0]
+        return Reason(
+            code="claim-in-use",
+            message=f"claim {claim} is ReadWriteOncePod: one pod at a time mounts it, and "
+            + ("one does" if taken else f"{stop.need} are to start together"),
+            numbers={"claim": claim, "needed": stop.need},
+            next_step="wait for the pod that mounts it to end" if taken else "give each pod its own claim",
+        )
     return Reason(
         code="no-room-among-pods",
         message=f"affinity, anti-affinity or spread leaves places for {stop.fits} of {stop.need} pods with "

@@ -23,6 +23,7 @@ _ORDER: Final = (
     "no-node-open",
     "no-node-revocable",
     "no-node-accepted",
+    "no-node-reaches",
     "no-node-ready",
     "pod-too-large",
     "gang-too-large",
@@ -33,6 +34,7 @@ _ORDER: Final = (
     "nodes-closed",
     "nodes-revocable",
     "nodes-refused",
+    "nodes-not-reaching",
     "nodes-not-ready",
     "nodes-over-committed",
 )
@@ -75,6 +77,10 @@ def _room(
             return _too_large(model, column, amount, slots)
         capable &= enough
     potential = index.potential()
+    if shape.mounts is not None:
+        volumes = model.nodes.volumes.fits(shape.mounts, slots, empty=True)
+        if int(np.minimum(volumes, need).sum()) < need:
+            return _volumes_taken(model, shape, need, int((volumes > 0).sum()), all_nodes)
     if not potential and shape.devices:
         return _no_such_parts(model, shape, slots[capable])
     if potential < need:
@@ -124,6 +130,10 @@ def _full(
         holding = int((model.devices.fits(shape.devices, slots) > 0).sum())
         if holding <= count:
             return _parts_taken(model, shape, need, holding, slots, all_nodes)
+    if shape.mounts is not None:
+        holding = int((model.nodes.volumes.fits(shape.mounts, slots) > 0).sum())
+        if holding < count:
+            return _volumes_taken(model, shape, need, holding, all_nodes)
     left = int(np.maximum(room, 0).sum())
     say = model.resources.describe
     fits = model.index(shape).total
@@ -196,6 +206,23 @@ def _parts_taken(
     )
 
 
+def _volumes_taken(model: Model, shape: Shape, need: int, holding: int, all_nodes: int) -> Reason:
+    """Too few nodes take its volumes, or have free ones that suit its claims."""
+    return Reason(
+        code="no-room",
+        message=f"needs {shape.describe(model.resources)} on one node for each of {need} pods: "
+        f"{model.index(shape).total} fit now; {holding} of {all_nodes} nodes have place for its volumes",
+        numbers={
+            "resource": "volumes",
+            "needed": need,
+            "fits": model.index(shape).total,
+            "nodes": all_nodes,
+            "nodesWithRoom": holding,
+        },
+        next_step="wait for pods with volumes to end, add nodes, or (local volumes) make more of them",
+    )
+
+
 def _taken(model: Model, shape: Shape, need: int, column: int, free: int, all_nodes: int) -> Reason:
     """Each node has one of it, and too few have it free: a host port."""
     what = model.resources.describe(column, 1)
@@ -236,6 +263,7 @@ def _rules(
         yield passed.zoned, "nodes-closed", lambda _: "are of zones whose hours these are not"
     else:
         yield passed.zoned, "nodes-revocable", lambda _: "are of zones for pods that may be evicted"
+    yield passed.reachable, "nodes-not-reaching", lambda _: "do not reach its volumes"
     limits = ", ".join(sorted(shape.rules.limits))
     yield passed.accepted, "nodes-refused", lambda _: f"are refused by a plugin ({limits})"
     yield passed.ready, "nodes-not-ready", lambda _: "are not ready"
@@ -264,6 +292,10 @@ _NOWHERE: Final = {
     "nodes-of-other-groups": ("no-node-in-group", "change the queue's affinity, or the nodes' label"),
     "nodes-closed": ("no-node-open", "wait for the hours of the zone"),
     "nodes-revocable": ("no-node-revocable", "say that the pods are volcano.sh/preemptable, or add nodes"),
+    "nodes-not-reaching": (
+        "no-node-reaches",
+        "look where its claims' volumes can be reached from, and which topologies their class allows",
+    ),
     "nodes-refused": ("no-node-accepted", "ask who runs the cluster what the plugin lets pass"),
     "nodes-not-ready": ("no-node-ready", "look at the nodes"),
     "nodes-over-committed": ("no-node-ready", "look at the nodes"),

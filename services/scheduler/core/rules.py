@@ -45,6 +45,8 @@ class Refusals:
     """It is of a group that the pods' queue may use."""
     zoned: BoolArray
     """It is of no zone, or of one that is open to the pods now."""
+    reachable: BoolArray
+    """Volumes can be reached from the node."""
     accepted: BoolArray
     """By further limits; of nodes that pass all else, otherwise True."""
 
@@ -52,7 +54,7 @@ class Refusals:
     def allowed(self) -> BoolArray:
         """Where the node passes all."""
         plain = self.ready & self.schedulable & self.untainted & self.selected & self.affine
-        return plain & self.grouped & self.zoned & self.accepted
+        return plain & self.grouped & self.zoned & self.reachable & self.accepted
 
 
 class Rules:
@@ -64,6 +66,7 @@ class Rules:
         self._revocable = shape.revocable
         self.selector = dict(shape.node_selector)
         self.required = shape.required_terms
+        self._reach = () if shape.volumes is None else shape.volumes.reach
         self._preferred = shape.preferred_terms
         self._tolerations = shape.tolerations
         self._tolerates_cordon = tolerated(UNSCHEDULABLE, shape.tolerations)
@@ -128,6 +131,7 @@ class Rules:
             affine=self._affine(slots),
             grouped=self._grouped(slots),
             zoned=self._zoned(slots),
+            reachable=self._reachable(slots),
             accepted=np.ones(slots.size, np.bool_),
         )
         for limit in self.limits.values():
@@ -181,8 +185,17 @@ class Rules:
     def _affine(self, slots: SlotArray) -> BoolArray:
         if self.required is None:
             return np.ones(slots.size, np.bool_)
+        return self._any(self.required, slots)
+
+    def _reachable(self, slots: SlotArray) -> BoolArray:
+        passed = np.ones(slots.size, np.bool_)
+        for terms in self._reach:
+            passed &= self._any(terms, slots)
+        return passed
+
+    def _any(self, terms: tuple[NodeTerm, ...], slots: SlotArray) -> BoolArray:
         passed = np.zeros(slots.size, np.bool_)
-        for term in self.required:
+        for term in terms:
             passed |= self._term(term, slots)
         return passed
 

@@ -6,7 +6,7 @@ Shapes that differ only in amounts share their rules (``rules``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from services.scheduler.core.between import Between
@@ -17,7 +17,8 @@ from services.scheduler.core.policy import Proportion
 from services.scheduler.core.proportions import Leaves, leaves_of
 from services.scheduler.core.resources import PODS, Amounts, Resources, binary
 from services.scheduler.core.rules import Limit, Rules
-from shared.events.contracts import DeviceRequest, NodeTerm, Requirement
+from services.scheduler.core.volumes import Mounts, mounts_key, read_mounts
+from shared.events.contracts import DeviceRequest, Mount, NodeTerm, Requirement
 from shared.events.contracts import Shape as ShapeContract
 
 Asked = tuple[DeviceRequest, ...]
@@ -48,6 +49,8 @@ class Shape:
     kin: Kin | None = None
     """What its pods ask of other pods, or others may of them."""
     devices: Asked = field(init=False)
+    mounts: Mounts | None = None
+    """The volumes of its pods, as far as nodes count them; None: they do not."""
     on_devices: tuple[int, ...] = ()
     _between: Between | None = None
     placed: dict[tuple[Part, ...], Shape] = field(default_factory=dict["tuple[Part, ...]", "Shape"])
@@ -68,7 +71,8 @@ class Shape:
     @property
     def is_plain(self) -> bool:
         """Whether amounts alone say how many of its pods a node takes."""
-        alone = not self.devices and self.between is None and not self.leaves
+        counted = self.devices or self.mounts is not None
+        alone = not counted and self.between is None and not self.leaves
         return alone and self.limited == self.amounts
 
     @property
@@ -160,20 +164,29 @@ class Shapes:
         return found
 
     def intern(self, contract: ShapeContract, namespace: str = "", lot: Lot | None = None) -> Shape:
-        """Return the shape of this content. Priority, gates and claims do not belong to it.
+        """Return the shape of this content. Priority, gates and what claims wait for do not belong to it.
 
         The namespace does where pods are looked for by their labels, and what a queue may use of groups of
         nodes where that is asked.
         """
         rules = _rules_key(contract)
         kin = Kinship.key(namespace, contract.labels, contract.extras)
-        key = (tuple(sorted(contract.requests.items())), rules, _device_key(contract), kin)
+        mounts = () if contract.volumes is None else contract.volumes.mounts
+        key = (
+            tuple(sorted(contract.requests.items())),
+            rules,
+            _device_key(contract),
+            kin,
+            mounts_key(mounts) if mounts else None,
+        )
         place = _place_key(contract, lot)
         shape = self._shapes.get((*key, place))
         if shape is None:
             shape = self._make(contract, rules, lot)
             if kin is not None:
                 self._relate(shape, namespace)
+            if mounts:
+                self._mount(shape, namespace, mounts)
             self._shapes[*key, place] = shape
         return shape
 
@@ -186,6 +199,15 @@ class Shapes:
         shape.charged = (*shape.limited, *counted)
         shape.relate(Between(self._nodes, kin, shape.rules))
         self._of_kin[kin] = shape
+
+    def _mount(self, shape: Shape, namespace: str, mounts: Sequence[Mount]) -> None:
+        """Let a shape's pods mount their volumes; one that is for one pod alone keeps others off."""
+        shape.mounts = read_mounts(mounts)
+        alone = tuple(one.volume for one in mounts if one.exclusive and one.volume)
+        if alone:
+            shape.kin = shape.kin or Kin(namespace, shape.contract.labels)
+            shape.kin.alone = alone
+            shape.relate(Between(self._nodes, shape.kin, shape.rules))
 
     def _new_column(self, column: int, kins: list[Kin]) -> None:
         """Count pods of shapes that are known already in a column that is new."""
@@ -260,8 +282,13 @@ def _place_key(contract: ShapeContract, lot: Lot | None) -> Hashable:
 
 
 def _rules_key(shape: ShapeContract) -> Hashable:
+    reach = () if shape.volumes is None else shape.volumes.reach
     if not (
-        shape.node_selector or shape.required_terms is not None or shape.preferred_terms or shape.tolerations
+        shape.node_selector
+        or shape.required_terms is not None
+        or shape.preferred_terms
+        or shape.tolerations
+        or reach
     ):
         return None
     return (
@@ -269,6 +296,7 @@ def _rules_key(shape: ShapeContract) -> Hashable:
         None if shape.required_terms is None else tuple(map(_term_key, shape.required_terms)),
         tuple((preferred.weight, _term_key(preferred.term)) for preferred in shape.preferred_terms),
         tuple((t.key, t.operator, t.value, t.effect) for t in shape.tolerations),
+        tuple(tuple(map(_term_key, terms)) for terms in reach),
     )
 
 

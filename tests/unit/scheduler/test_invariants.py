@@ -27,10 +27,12 @@ from services.scheduler.core.policy import Backfill, Policy, Scores
 from services.scheduler.core.results import adopt, recall
 from shared.events import contracts as c
 from shared.plugins import Plugin
+from tests.scenarios.mounting import volumes_on
 from tests.scenarios.scenario import job, node, queue, reports, task
 from tests.scenarios.test_kin import HOST, ZONE, apart, likes, spread, term
 from tests.scenarios.test_kin import near as near_pods
 from tests.scenarios.test_topology import grouped, hypernode, near
+from tests.scenarios.test_volumes import mount, mounting, reaching
 from tests.scenarios.world import Key, World
 
 POLICY = Policy(retry_first=timedelta(0), hold=timedelta(seconds=30), patience=timedelta(days=9))
@@ -92,6 +94,15 @@ AMONG = [
     {"gpu": 1, "cpu": 1, "pod_labels": {"app": "y"}, "extras": spread("y")},
     {"gpu": 0, "cpu": 1, "extras": {"hostPorts": [["TCP", "0.0.0.0", 80]]}},
     {"gpu": 0, "cpu": 1, "extras": likes("podAntiAffinity", term("x"))},
+]
+
+MOUNTS = [
+    {"gpu": 1, "cpu": 1, "volumes": mounting(mount("a"))},
+    {"gpu": 0, "cpu": 1, "volumes": mounting(mount("a"), mount("b"))},
+    {"gpu": 0, "cpu": 1, "volumes": mounting(mount())},
+    {"gpu": 1, "cpu": 1, "volumes": mounting(mount("c", driver="", free="k"))},
+    {"gpu": 0, "cpu": 1, "volumes": mounting(mount("d", driver="", exclusive=True))},
+    {"gpu": 0, "cpu": 1, "volumes": reaching(("zone", "a"))},
 ]
 
 FLOORS = st.sampled_from([None, None, None, {"nvidia.com/gpu": 4}, {"cpu": 9000, "nvidia.com/gpu": 2}])
@@ -228,8 +239,10 @@ class Cluster(RuleBasedStateMachine):
         taint=st.sampled_from([(), (), ("team=a:NoSchedule",), ("old:PreferNoSchedule",)]),
         ready=st.sampled_from([True, True, False]),
         pods=st.sampled_from([6, 110, None]),
+        drivers=st.sampled_from([{}, {}, {"csi": 1}, {"csi": 2}]),
+        free=st.sampled_from([{}, {"k": 1}]),
     )
-    def node(self, name, gpu, cpu, zone, taint, ready, pods) -> None:
+    def node(self, name, gpu, cpu, zone, taint, ready, pods, drivers, free) -> None:
         self.world.node(
             node(
                 name,
@@ -239,6 +252,8 @@ class Cluster(RuleBasedStateMachine):
                 taints=taint,
                 ready=ready,
                 pods=pods,
+                drivers=drivers,
+                free=free,
             )
         )
 
@@ -285,7 +300,7 @@ class Cluster(RuleBasedStateMachine):
     @rule(
         name=st.sampled_from(JOBS),
         shapes=st.lists(
-            st.tuples(SHAPES | st.sampled_from(AMONG), st.integers(1, 3), st.integers(0, 3)),
+            st.tuples(SHAPES | st.sampled_from([*AMONG, *MOUNTS]), st.integers(1, 3), st.integers(0, 3)),
             min_size=1,
             max_size=2,
         ),
@@ -437,6 +452,8 @@ class Cluster(RuleBasedStateMachine):
                     counted = int(model.nodes.used[column, slot] - model.nodes.kept[column, slot])
                     more = max(0, kept.get(name, {}).get(resource, 0) - leaving)
                     assert counted == used.get(name, {}).get(resource, 0) + more, (name, resource)
+            there = {kind: len(some) for kind, some in volumes_on(name, self.world.there()).items()}
+            assert model.nodes.volumes.used_on(slot) == there, name
 
     def a_gang_that_nothing_stops_is_placed(self) -> None:
         """The queue's priority must count: the gang comes before all others."""
@@ -499,8 +516,15 @@ class Odds:
     owed: float = 0.0
     laid_out: float = 0.0
     among: float = 0.0
+    mounting: float = 0.0
     declared: bool = False
     """Gangs declare run times, and time passes faster."""
+
+
+def wanted(dice: random.Random, odds: Odds) -> list[dict[str, object]]:
+    if odds.mounting and dice.random() < odds.mounting:
+        return MOUNTS
+    return AMONG if dice.random() < odds.among else WANTS
 
 
 def step(cluster: Cluster, dice: random.Random, odds: Odds) -> None:  # noqa: C901, PLR0912 - a table
@@ -511,7 +535,7 @@ def step(cluster: Cluster, dice: random.Random, odds: Odds) -> None:  # noqa: C9
     if what == "submit":
         shapes = [
             (
-                dice.choice(AMONG if dice.random() < odds.among else WANTS),
+                dice.choice(wanted(dice, odds)),
                 dice.randint(1, 4),
                 dice.randint(0, 4),
             )
@@ -549,6 +573,8 @@ def step(cluster: Cluster, dice: random.Random, odds: Odds) -> None:  # noqa: C9
             taint,
             ready,
             pods,
+            dice.choice([{}, {"csi": 1}, {"csi": 2}]) if odds.mounting else {},
+            dice.choice([{}, {"k": 1}]) if odds.mounting else {},
         )
     elif what == "goes":
         cluster.node_goes(dice.choice(NAMES), dice.random() < 0.7)
@@ -586,18 +612,19 @@ def change_hypernodes(cluster: Cluster, dice: random.Random) -> None:
         cluster.hypernode_goes(dice.choice([*RACKS, ROW]))
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", range(150))
 def test_the_promises_hold_through_a_busy_history(seed) -> None:
     odds = Odds(
         floors=0.4 if seed % 4 > 1 else 0.0,
         owed=0.5 if seed % 8 > 3 else 0.0,
         laid_out=0.6 if 40 <= seed < 60 else 0.0,
         among=0.7 if 60 <= seed < 80 else 0.0,
-        declared=seed >= 80,
+        mounting=0.6 if seed >= 120 else 0.0,
+        declared=80 <= seed < 120,
     )
     dice = random.Random(seed)
-    hold = timedelta(seconds=30 if seed % 2 or seed >= 80 else 3600)
-    cluster = Cluster(replace(POLICY, hold=hold, backfill=SHORT if seed >= 80 else POLICY.backfill))
+    hold = timedelta(seconds=30 if seed % 2 or 80 <= seed < 120 else 3600)
+    cluster = Cluster(replace(POLICY, hold=hold, backfill=SHORT if 80 <= seed < 120 else POLICY.backfill))
     cluster.some_nodes(dice.randint(2, 5), 4)
     for _ in range(80):
         step(cluster, dice, odds)
