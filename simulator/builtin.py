@@ -144,6 +144,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     _kind(_RBAC, "clusterrolebindings", "ClusterRoleBinding", "", cluster.ROLEBINDING, namespaced=False),
     _kind("policy", "poddisruptionbudgets", "PodDisruptionBudget", "pdb", workloads.BUDGET, status=True),
     _kind("storage.k8s.io", "storageclasses", "StorageClass", "sc", storage.STORAGECLASS, namespaced=False),
+    _kind("storage.k8s.io", "csinodes", "CSINode", namespaced=False),
     _kind(
         _ADMISSION,
         "mutatingwebhookconfigurations",

@@ -1,4 +1,4 @@
-"""A simulated cluster whole: the API server, a kubeconfig for it, and its nodes."""
+"""A simulated cluster whole: the API server, a kubeconfig for it, its nodes, and volumes for claims."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from shared.kube.client import connect
 from shared.service import Ids
 from simulator.kubelet import Kubelets, NodeSpec
 from simulator.server import Simulator
+from simulator.volumes import Provisioner
 
 CRDS: Final = tuple(crds.manifest(crd) for crd in crds.CRDS)
 """Manifests of our kinds, which every simulated cluster has."""
@@ -46,10 +47,13 @@ async def simulated_cluster(
         kubelets = Kubelets(cluster, clock, ids, nodes)
         try:
             async with asyncio.TaskGroup() as tasks:
-                running = tasks.create_task(kubelets.run())
+                running = [
+                    tasks.create_task(work) for work in (kubelets.run(), Provisioner(cluster, clock).run())
+                ]
                 await kubelets.ready()
                 yield simulator
-                running.cancel()
+                for one in running:
+                    one.cancel()
         finally:
             await cluster.close()
     finally:

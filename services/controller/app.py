@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, NoReturn
@@ -32,6 +32,7 @@ from services.controller.adapters.publisher import Publisher
 from services.controller.adapters.queues import QueueController
 from services.controller.adapters.recorder import Recorder
 from services.controller.adapters.start import ensure_queues
+from services.controller.adapters.storage import StorageViews
 from services.controller.adapters.trail import Trail
 from services.controller.adapters.views import Views, job_key
 from services.controller.core.exposing import Outside, check_pattern
@@ -71,6 +72,7 @@ class Controller:
     hands: Hands
     dependents: Dependents
     limits: Limits
+    storage: StorageViews
     jobs: JobController
     applier: Applier
     intake: Intake
@@ -90,12 +92,14 @@ class Controller:
             group.create_task(self.hands.views.run())
             group.create_task(self.dependents.run())
             group.create_task(self.limits.run())
+            group.create_task(self.storage.run())
             group.create_task(self._watch_views())
             group.create_task(self._watch("api-server", self.cluster.ping, "the API server"))
             group.create_task(self._watch("log", self.log.ping))
             await self.hands.views.synced()
             await self.dependents.synced()
             await self.limits.synced()
+            await self.storage.synced()
             await self._recover()
             group.create_task(self.hands.observer.run())
             group.create_task(self.hands.recorder.run())
@@ -140,7 +144,7 @@ class Controller:
         )
 
     async def _watch_views(self) -> NoReturn:
-        followed = (self.hands.views, self.dependents, self.limits)
+        followed = (self.hands.views, self.dependents, self.limits, self.storage)
         await watch_views(
             lambda: ", ".join(filter(None, (one.waiting for one in followed))),
             health=self.health,
@@ -173,7 +177,10 @@ def build(
 
     schedulers = frozenset(settings.scheduler_names)
     policy = (settings.policy_namespace, settings.policy_config_map)
-    views = Views(cluster, clock=clock, on_change=changed, schedulers=schedulers, policy=policy)
+    storage = StorageViews(cluster, clock=clock)
+    views = Views(
+        cluster, clock=clock, on_change=changed, schedulers=schedulers, policy=policy, storage=storage
+    )
     gangs = PlainGangs(views, schedulers)
     api = Api(
         cluster,
@@ -222,8 +229,17 @@ def build(
     expiry = Expiry(hands)
     intake = Intake(hands, jobs, groups)
     commands = CommandObjects(hands, intake, queues)
-    listeners.append(_Listener(hands, jobs, groups, queues, expiry, commands))
-    provisioning = Provisioning(cluster, api, dependents.claim)
+    storage.claims = dependents.store(r.PVCS)
+    provisioning = Provisioning(
+        api,
+        storage,
+        partial(dependents.fold, r.PVCS),
+        clock=clock,
+        nodes=lambda: views.store(r.NODES),
+        limit=settings.volume_binding_seconds,
+    )
+    listener = _Listener(hands, jobs, groups, queues, expiry, commands, storage, provisioning)
+    listeners.append(listener)
     evictor = Evictor(hands)
     marks = DeviceMarks(hands, gangs.shapes)
     plain = PlainApplier(hands, gangs, groups, provisioning, evictor, marks)
@@ -251,6 +267,7 @@ def build(
         hands=hands,
         dependents=dependents,
         limits=limits,
+        storage=storage,
         jobs=jobs,
         applier=applier,
         intake=intake,
@@ -280,6 +297,8 @@ class _Listener:
         queues: QueueController,
         expiry: Expiry,
         commands: CommandObjects,
+        storage: StorageViews,
+        provisioning: Provisioning,
     ) -> None:
         self._hands = hands
         self._jobs = jobs
@@ -287,7 +306,13 @@ class _Listener:
         self._queues = queues
         self._expiry = expiry
         self._commands = commands
+        self._storage = storage
+        self._provisioning = provisioning
         hands.observer.on_refusal = self._refused
+        storage.on_claim = self._claim_changed
+        storage.on_volume = provisioning.claim_changed
+        storage.on_node = partial(hands.observer.touch, r.NODES, "")
+        storage.on_host = self._host_changed
 
     def _refused(self, namespace: str, name: str) -> None:
         """Have a gang looked at that is too large for the log."""
@@ -297,6 +322,22 @@ class _Listener:
             self._groups.touch(job_key(namespace, name))
         else:
             self._jobs.touch(job)
+
+    def _claim_changed(self, namespace: str, name: str, gangs: Iterable[str]) -> None:
+        """Tell anew of pods and gangs whose claim comes to something else."""
+        observer, views = self._hands.observer, self._hands.views
+        for pod in views.pods_with_claim(namespace, name):
+            observer.touch(r.PODS, namespace, pod["metadata"]["name"])
+            self._groups.changed(r.PODS, None, pod)
+        for key in gangs:
+            views.forget_gang(key)
+            wanted = views.wanted(key)
+            if wanted is not None:
+                observer.touch(r.PODGROUPS, wanted.namespace, wanted.podgroup)
+
+    def _host_changed(self, host: str) -> None:
+        for node in self._hands.views.nodes_of_host(host):
+            self._hands.observer.touch(r.NODES, "", node["metadata"]["name"])
 
     def changed(self, resource: Resource, old: JSON | None, new: JSON | None) -> None:
         obj = new or old
@@ -321,8 +362,15 @@ class _Listener:
         elif resource is r.COMMANDS:
             self._commands.changed(new)
         elif resource is r.PRIORITYCLASSES:
-            for group_namespace, group_name in self._hands.views.store(r.PODGROUPS):
-                observer.touch(r.PODGROUPS, group_namespace, group_name)
+            self._tell_groups()
+        elif resource is r.PVCS:
+            self._storage.claim_changed(namespace, name)
+            self._provisioning.claim_changed(namespace, name)
+
+    def _tell_groups(self) -> None:
+        """Tell anew of all PodGroups."""
+        for namespace, name in self._hands.views.store(r.PODGROUPS):
+            self._hands.observer.touch(r.PODGROUPS, namespace, name)
 
     def _pod_changed(self, namespace: str, old: JSON | None, new: JSON | None) -> None:
         """A pod that ended or went may change what its gang needs."""

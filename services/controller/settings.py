@@ -78,6 +78,12 @@ class ControllerSettings(CommonSettings):
         " are created Pending, all of a gang, then bound; for policies, webhooks or schedulers of others that"
         " must see a pod before it has a node.",
     )
+    volume_binding_seconds: float = Field(
+        600.0,
+        gt=0,
+        description="Seconds that a gang's pods wait for the volumes of their claims, once they have their"
+        " nodes; then the gang is decided anew. As kube-scheduler's bindTimeoutSeconds.",
+    )
     replace_cluster: bool = Field(
         default=False,
         description="Whether to start although the log tells of another cluster, and tell of this one"

@@ -43,6 +43,8 @@ class FakeCluster:
         self.after: Hook = _pass
         self.admit: Callable[[Resource, JSON], None] = lambda _resource, _obj: None
         """Changes what is created, as defaults and webhooks do."""
+        self.provisions = True
+        """Claims get volumes: at once, or when a node is selected if their class waits for that."""
         self._changed = asyncio.Condition()
 
     # ------------------------------------------------------------------ the port
@@ -105,7 +107,7 @@ class FakeCluster:
         if resource is r.PODS:
             obj["status"] = {"phase": "Pending"}
         self._save(resource, key, obj, "ADDED")
-        return obj
+        return self._provision(obj) if resource is r.PVCS and self.provisions else obj
 
     async def replace(self, resource, namespace, body, *, subresource=None) -> JSON:
         raise NotImplementedError
@@ -138,7 +140,26 @@ class FakeCluster:
             return old
         key = (namespace or "" if resource.namespaced else "", name)
         self._save(resource, key, new, "MODIFIED")
-        return new
+        return self._provision(new) if resource is r.PVCS and self.provisions else new
+
+    def _provision(self, claim: JSON) -> JSON:
+        """Bind a claim to a new volume if it is time for that."""
+        meta, spec = claim["metadata"], claim.setdefault("spec", {})
+        found = self._of(r.STORAGECLASSES).get(("", spec.get("storageClassName") or ""))
+        waits = found is not None and found.get("volumeBindingMode") == "WaitForFirstConsumer"
+        selected = "volume.kubernetes.io/selected-node" in (meta.get("annotations") or {})
+        if spec.get("volumeName") or (waits and not selected):
+            return claim
+        return self.bind_claim(meta["name"], meta["namespace"])
+
+    def bind_claim(self, name: str, namespace: str = "default", **spec: Any) -> JSON:
+        """Make a volume for a claim (``spec`` says more about it) and bind both."""
+        claim = self._find(r.PVCS, namespace, name)
+        volume = f"pv-{claim['metadata']['uid']}"
+        self.put(r.PVS, {"metadata": {"name": volume}, "spec": spec, "status": {"phase": "Bound"}})
+        bound = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+        body = {"metadata": bound, "spec": {"volumeName": volume}, "status": {"phase": "Bound"}}
+        return self.change(r.PVCS, namespace, name, body)
 
     async def delete(
         self, resource, namespace, name, *, uid=None, propagation="Background", grace_seconds=None

@@ -35,7 +35,7 @@ from services.controller.core.apply import (
     name_taken,
     no_devices,
 )
-from services.controller.core.claims import places_of_claims
+from services.controller.core.claims import has_own, places_of_job
 from services.controller.core.model import Wanted
 from services.controller.core.plans import Note
 from services.controller.core.podgroups import let_in
@@ -116,16 +116,18 @@ class Applier:
             return
         plain = self._plain.lock_for(decision)
         if plain is not None:
+            unready = await self._plain.bring_about(decision)
             async with self._hands.locks(plain):
-                result = await self._plain.apply(decision)
+                result = await self._plain.apply(decision, unready)
                 applied = await self._publish(decision, result, message)
                 self._remember(plain, decision, None, applied, message)
             self._plain.concluded(decision, result)
             return
         key = self._key(decision)
+        unready = await self._bring_about(key, decision)
         async with self._hands.locks(key):
             gang = self._gang(key, decision)
-            result = await self._apply(decision, gang)
+            result = await self._apply(decision, gang, unready)
             applied = await self._publish(decision, result, message)
             self._remember(key, decision, gang.wanted, applied, message)
         self._touch(key)
@@ -182,17 +184,44 @@ class Applier:
         taken = {name for name in others if views.get(r.PODS, namespace, name) is not None}
         return Gang(entry.wanted, entry.status, group, pods, nodes, taken)
 
-    async def _apply(self, decision: GangDecided, gang: Gang) -> Conclusion:
-        verdict = examine(decision, gang, born_bound=self._hands.settings.born_bound)
+    async def _bring_about(self, key: str, decision: GangDecided) -> dict[str, str]:
+        """Have the volumes of the gang's pods where these are to be; return which pods cannot be there.
+
+        It may take long, so the job is not held for it. Pods with claims of their own are made first.
+        """
+        wanted = self._hands.views.wanted(key)
+        places = {} if wanted is None else places_of_job(wanted, decision.bindings)
+        if wanted is None or not places:
+            return {}
+        if has_own(wanted):
+            async with self._hands.locks(key):
+                await self._make_all(key, decision)
+
+        def still() -> bool:
+            verdict = examine(decision, self._gang(key, decision))
+            return not (verdict.refused or verdict.hopeless)
+
+        return await self._provisioning.bring_about(wanted.namespace, places, still)
+
+    async def _make_all(self, key: str, decision: GangDecided) -> None:
+        """Create a decision's pods without a node."""
+        gang = self._gang(key, decision)
+        verdict = examine(decision, gang, born_bound=False)
+        if verdict.refused or verdict.hopeless or gang.wanted is None or gang.group is None:
+            return
+        if verdict.enqueue:
+            await self._hands.api.set_phase(gang.wanted.namespace, gang.group, PodGroupPhase.INQUEUE)
+        await together(self._make(gang.wanted, gang.status, step) for step in verdict.steps)
+
+    async def _apply(self, decision: GangDecided, gang: Gang, unready: Mapping[str, str]) -> Conclusion:
+        born_bound = self._hands.settings.born_bound and not (gang.wanted and has_own(gang.wanted))
+        verdict = examine(decision, gang, unready, born_bound=born_bound)
         if verdict.refused or gang.wanted is None or gang.group is None:
             return Conclusion(DecisionOutcome.REFUSED, message=verdict.refused)
         staying = await self._evictor.evict(decision.evictions)
         if verdict.enqueue:
             await self._hands.api.set_phase(gang.wanted.namespace, gang.group, PodGroupPhase.INQUEUE)
-        if not verdict.hopeless:
-            places = places_of_claims(gang.wanted, decision.bindings)
-            await self._provisioning.place(gang.wanted.namespace, places)
-        if not (verdict.hopeless or self._hands.settings.born_bound):
+        if not (verdict.hopeless or born_bound):
             steps = await together(self._make(gang.wanted, gang.status, step) for step in verdict.steps)
             verdict = examine_created(decision, gang, verdict, steps)
         outcome = await self._bind_all(gang.wanted, gang.status, verdict)

@@ -55,17 +55,13 @@ class Dependents(Informers):
                 clock=clock,
                 on_change=self._listener(resource, on_change),
                 labels="" if resource is r.PVCS else names.DEPENDENT,
-                transform=_metadata_only,
+                transform=_claim if resource is r.PVCS else _metadata_only,
                 indexes={_BY_JOB: _owner_uid},
                 rng=random.Random(resource.plural),  # noqa: S311 - jitter, the same on each run
             )
             for resource in KINDS
         }
         super().__init__(informers)
-
-    def claim(self, namespace: str, name: str) -> JSON | None:
-        """Return a claim: metadata, class and volume."""
-        return self[r.PVCS].store.get((namespace, name))
 
     def trouble(self, wanted: Wanted) -> Trouble | None:
         """Say why a job cannot have what it needs, as far as that is known without asking anybody."""
@@ -221,13 +217,15 @@ def _owner_uid(obj: JSON) -> Iterable[str]:
 
 
 def _metadata_only(obj: JSON) -> JSON:
-    """Keep what we look at, of claims also where they come from; the keys of a Secret stay out of memory."""
+    """Keep what we look at; the keys of a Secret stay out of memory."""
     meta = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
-    kept = {key: obj[key] for key in ("apiVersion", "kind") if key in obj} | {"metadata": meta}
-    if obj.get("kind") == r.PVCS.kind:
-        spec = obj.get("spec") or {}
-        kept["spec"] = {key: spec[key] for key in ("storageClassName", "volumeName") if key in spec}
-    return kept
+    return {key: obj[key] for key in ("apiVersion", "kind") if key in obj} | {"metadata": meta}
+
+
+def _claim(obj: JSON) -> JSON:
+    """Keep of a claim also what it asks for, and whether it has its volume."""
+    phase = (obj.get("status") or {}).get("phase") or ""
+    return _metadata_only(obj) | {"spec": obj.get("spec") or {}, "status": {"phase": phase}}
 
 
 def _reason(one: Dependent) -> JobReason:

@@ -379,7 +379,7 @@ class Observer:
                 self._telemetry.log.warning("node %s: its GPUs are left out: %s", name, error)
         else:
             self._devices_left_out.pop(name, None)
-        return facts.node_state(raw)
+        return facts.node_state(raw, *self._views.storage.of_node(raw))
 
     def _queue(self, raw: JSON) -> Contract:
         return facts.queue_state(raw)
@@ -397,7 +397,7 @@ class Observer:
         return budget_state(raw)
 
     def _pod(self, raw: JSON) -> Contract:
-        shape = self._shapes.labelled(raw, self._views.priorities)
+        shape = self._shapes.completed(raw, self._views.priorities)
         meta = raw["metadata"]
         budgets = self._views.budgets.of(meta["namespace"], meta.get("labels") or {})
         node = (raw.get("spec") or {}).get("nodeName") if shape.devices else None

@@ -33,7 +33,7 @@ class PlainGangs:
     def __init__(self, views: Views, schedulers: Collection[str]) -> None:
         self._views = views
         self._schedulers = schedulers
-        self.shapes = Shapes(views.label_keys)
+        self.shapes = Shapes(views.label_keys, views.storage)
         self._entries: dict[tuple[str, str], _Entry] = {}
 
     def of(self, namespace: str, name: str) -> Gang | None:
@@ -59,7 +59,7 @@ class PlainGangs:
 
             def shape_of(pod: JSON) -> Shape | None:
                 try:
-                    return self.shapes.labelled(pod, priorities)
+                    return self.shapes.completed(pod, priorities)
                 except ValueError as error:  # a quantity or expression that the API server let pass
                     unreadable[pod["metadata"]["name"]] = words(error)
                     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from services.controller.adapters.device_marks import DeviceMarks
@@ -13,8 +14,8 @@ from services.controller.adapters.provisioning import Provisioning
 from services.controller.adapters.views import job_key
 from services.controller.core.apply import BindExisting, Conclusion, InPlace, no_devices
 from services.controller.core.claims import places_of_pods
-from services.controller.core.members import read_member
-from services.controller.core.plainapply import conclude_plain, examine_plain, judge_plain
+from services.controller.core.members import MemberPod, read_member
+from services.controller.core.plainapply import PlainVerdict, conclude_plain, examine_plain, judge_plain
 from services.controller.core.plaingangs import PlainGroup
 from services.controller.core.podview import owner_job
 from shared.api import resources as r
@@ -52,20 +53,44 @@ class PlainApplier:
         raw = self._hands.views.get(r.PODGROUPS, namespace, name)
         return None if raw is None or owner_job(raw) else lock_of(job_key(namespace, name))
 
-    async def apply(self, decision: GangDecided) -> Conclusion:
+    async def bring_about(self, decision: GangDecided) -> dict[str, str]:
+        """Have the volumes of pods where these are to be; return which pods cannot be there.
+
+        It may take long: the PodGroup is not held for it. Raises what passes.
+        """
+        namespace = decision.gang.namespace
+        found = ((one.pod, self._hands.views.get(r.PODS, namespace, one.pod)) for one in decision.bindings)
+        pods = {name: pod for name, pod in found if pod is not None}
+        places = places_of_pods(pods, decision.bindings)
+        if not places:
+            return {}
+
+        def still() -> bool:
+            verdict = self._examine(decision, self._pods(decision), {})
+            return not (verdict.refused or verdict.hopeless)
+
+        return await self._provisioning.bring_about(namespace, places, still)
+
+    def _pods(self, decision: GangDecided) -> dict[str, MemberPod]:
+        found = self._hands.views.group_pods(decision.gang.namespace, decision.gang.name)
+        return {pod.view.name: pod for pod in found}
+
+    def _examine(
+        self, decision: GangDecided, pods: Mapping[str, MemberPod], unready: Mapping[str, str]
+    ) -> PlainVerdict:
+        group = self._gangs.group(decision.gang.namespace, decision.gang.name)
+        return examine_plain(decision, group, pods, self._hands.views.store(r.NODES), unready)
+
+    async def apply(self, decision: GangDecided, unready: Mapping[str, str]) -> Conclusion:
         """Carry a decision out. Raises Unavailable to be tried again."""
         namespace, name = decision.gang.namespace, decision.gang.name
-        group = self._gangs.group(namespace, name)
-        pods = {pod.view.name: pod for pod in self._hands.views.group_pods(namespace, name)}
-        verdict = examine_plain(decision, group, pods, self._hands.views.store(r.NODES))
+        group, pods = self._gangs.group(namespace, name), self._pods(decision)
+        verdict = self._examine(decision, pods, unready)
         if verdict.refused or group is None:
             return Conclusion(DecisionOutcome.REFUSED, message=verdict.refused)
         staying = await self._evictor.evict(decision.evictions)
         if verdict.enqueue:
             await self._hands.api.set_phase(namespace, group.view, PodGroupPhase.INQUEUE)
-        if not verdict.hopeless:
-            placed = ((pods[one.pod].raw, one.node) for one in decision.bindings if one.pod in pods)
-            await self._provisioning.place(namespace, places_of_pods(placed))
         found = await together(
             self._bind(namespace, step, attempt=not verdict.hopeless) for step in verdict.steps
         )

@@ -8,13 +8,14 @@ from typing import Any, Final
 import orjson
 
 from services.controller.adapters.label_keys import LabelKeys
+from services.controller.adapters.storage import StorageViews
 from services.controller.core.devices import MARKS
 from services.controller.core.kin import chosen
 from services.controller.core.model import JSON, Priorities
-from services.controller.core.shapes import marks_of, shape_of
+from services.controller.core.shapes import completed, marks_of, shape_of
 from shared.api import names
 from shared.api.pods import PodSpec
-from shared.events.contracts import Shape
+from shared.events.contracts import Shape, Volumes
 
 _SHAPE_FIELDS: Final = (
     "containers",
@@ -38,25 +39,31 @@ class Shapes:
 
     _LIMIT: Final = 4096
 
-    def __init__(self, keys: LabelKeys) -> None:
+    def __init__(self, keys: LabelKeys, storage: StorageViews) -> None:
         self._keys = keys
+        self._storage = storage
         self._known: dict[Hashable, Shape] = {}
-        self._labelled: dict[Hashable, tuple[Shape, Shape]] = {}
-        """By identity and labels: the shape without labels (which keeps its identity), and with them."""
+        self._completed: dict[Hashable, tuple[Shape, Volumes | None, Shape]] = {}
+        """By identity, labels and volumes: the shape by itself and the volumes (which keep their identities),
+        and the shape with them."""
 
-    def labelled(self, pod: JSON, priorities: Priorities) -> Shape:
-        """Return a pod's shape with the labels that placing depends on. Raises as :meth:`of`."""
+    def completed(self, pod: JSON, priorities: Priorities) -> Shape:
+        """Return a pod's shape with labels that count and what its claims come to. Raises as :meth:`of`."""
         shape = self.of(pod, priorities)
-        labels = chosen(pod["metadata"].get("labels") or {}, self._keys.known)
-        if not labels:
+        meta = pod["metadata"]
+        labels = chosen(meta.get("labels") or {}, self._keys.known)
+        volumes = None
+        if shape.extras:
+            volumes = self._storage.of_pod(meta["namespace"], shape.extras, pod=meta["name"])
+        if not labels and volumes is None:
             return shape
-        key = (id(shape), tuple(labels.items()))
-        known = self._labelled.get(key)
-        if known is None or known[0] is not shape:
-            if len(self._labelled) >= self._LIMIT:
-                self._labelled.clear()
-            known = self._labelled[key] = (shape, shape.model_copy(update={"labels": labels}))
-        return known[1]
+        key = (id(shape), tuple(labels.items()), id(volumes))
+        known = self._completed.get(key)
+        if known is None or known[0] is not shape or known[1] is not volumes:
+            if len(self._completed) >= self._LIMIT:
+                self._completed.clear()
+            known = self._completed[key] = (shape, volumes, completed(shape, labels, volumes))
+        return known[2]
 
     def of(self, pod: JSON, priorities: Priorities) -> Shape:
         """Return a pod's shape. Raises ValueError for one that cannot be read."""

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from typing import Final, NamedTuple
 
 from services.controller.adapters.budgets import Budgets
 from services.controller.adapters.label_keys import LabelKeys
 from services.controller.adapters.shape_cache import placing
+from services.controller.adapters.storage import StorageViews
 from services.controller.core.dependencies import waiting_tasks
 from services.controller.core.gangs import gang_of
 from services.controller.core.holding import words
 from services.controller.core.members import MemberPod, group_of
 from services.controller.core.model import JSON, GroupView, Priorities, Wanted, read_group, read_job
+from services.controller.core.persistent import HOSTNAME
 from services.controller.core.podview import PodView, owner_job, read_pod
 from services.controller.core.queues import parent_of
 from services.controller.core.status import Status, read_status
+from services.controller.core.volumes import own_claim
 from shared.api import names
 from shared.api import resources as r
 from shared.clock import Clock
@@ -42,6 +46,8 @@ _BY_JOB: Final = "job"
 _BY_GROUP: Final = "group"
 _BY_PARENT: Final = "parent"
 _BY_NODE: Final = "node"
+_BY_CLAIM: Final = "claim"
+_BY_HOST: Final = "host"
 
 
 def job_key(namespace: str, name: str) -> str:
@@ -74,11 +80,19 @@ class Views(Informers):
         on_change: OnChange,
         schedulers: Collection[str],
         policy: tuple[str, str],
+        storage: StorageViews,
     ) -> None:
         """``policy``: namespace and name of the ConfigMap with the scheduler's policy."""
         self._on_change = on_change
+        self.storage = storage
         indexes: dict[Resource, dict[str, Index]] = {
-            r.PODS: {_BY_JOB: _job_of, _BY_GROUP: _group_index(schedulers), _BY_NODE: _told_devices},
+            r.PODS: {
+                _BY_JOB: _job_of,
+                _BY_GROUP: _group_index(schedulers),
+                _BY_NODE: _told_devices,
+                _BY_CLAIM: _claims_of,
+            },
+            r.NODES: {_BY_HOST: _host_of},
             r.QUEUES: {_BY_PARENT: _parent_of},
         }
         informers = {
@@ -167,6 +181,18 @@ class Views(Informers):
         """Return the pods on a node that were told which of its GPUs they have."""
         return self[r.PODS].by(_BY_NODE, node)
 
+    def pods_with_claim(self, namespace: str, claim: str) -> list[JSON]:
+        """Return the pods that mount a claim."""
+        return self[r.PODS].by(_BY_CLAIM, job_key(namespace, claim))
+
+    def nodes_of_host(self, host: str) -> list[JSON]:
+        """Return the nodes with a hostname."""
+        return self[r.NODES].by(_BY_HOST, host)
+
+    def forget_gang(self, key: str) -> None:
+        """Have a job's gang worked out anew: its claims come to something else."""
+        self._gangs.pop(key, None)
+
     def child_queues(self, name: str) -> tuple[str, ...]:
         """Return the names of the queues below a queue."""
         return tuple(one["metadata"]["name"] for one in self[r.QUEUES].by(_BY_PARENT, name))
@@ -194,7 +220,8 @@ class Views(Informers):
         if cached is None or cached[0] != basis or self._priorities is None:
             gang, problem = None, ""
             try:
-                gang = gang_of(wanted, status, group, self.priorities, pods, self.label_keys.known)
+                volumes = partial(self.storage.of_pod, gang=key)
+                gang = gang_of(wanted, status, group, self.priorities, pods, self.label_keys.known, volumes)
             except ValueError as error:  # a quantity or expression that the API server let pass
                 problem = words(error)
             cached = self._gangs[key] = (basis, gang, problem)
@@ -275,6 +302,20 @@ def _told_devices(pod: JSON) -> Iterable[str]:
     told = pod["metadata"].get("annotations") or {}
     node = (pod.get("spec") or {}).get("nodeName")
     return (node,) if node and (names.VGPU_IDS in told or names.GPU_INDEX in told) else ()
+
+
+def _claims_of(pod: JSON) -> Iterable[str]:
+    meta = pod["metadata"]
+    for volume in (pod.get("spec") or {}).get("volumes") or ():
+        if claim := (volume.get("persistentVolumeClaim") or {}).get("claimName"):
+            yield job_key(meta["namespace"], claim)
+        elif volume.get("ephemeral"):
+            yield job_key(meta["namespace"], own_claim(meta["name"], volume["name"]))
+
+
+def _host_of(node: JSON) -> Iterable[str]:
+    host = (node["metadata"].get("labels") or {}).get(HOSTNAME)
+    return (host,) if host else ()
 
 
 def _parent_of(queue: JSON) -> Iterable[str]:

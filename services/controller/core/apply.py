@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final, TypeVar
 
 from services.controller.core.closing import Nodes, closed
 from services.controller.core.dependencies import waiting_tasks
@@ -55,6 +56,8 @@ class BindExisting:
 
 
 Step = InPlace | CreateBound | BindExisting | BindFailure
+Placing = TypeVar("Placing", bound=CreateBound | BindExisting)
+NOTHING: Final[Mapping[str, str]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +105,20 @@ class Conclusion:
         return replace(self, outcome=outcome, eviction_failures=staying, message=message)
 
 
-def examine(decision: GangDecided, gang: Gang, *, born_bound: bool = True) -> Verdict:
+def examine(
+    decision: GangDecided, gang: Gang, unready: Mapping[str, str] = NOTHING, *, born_bound: bool = True
+) -> Verdict:
     """Say what each binding needs, or why the decision is void.
 
     A single pod that is created bound (``born_bound``) says by itself that its gang was let in: it is made in
-    one write, so that no part of a gang can be there without.
+    one write, so that no part of a gang can be there without. ``unready`` says of pods why they cannot be on
+    their nodes: their volumes are not.
     """
     refused = _void(decision, gang)
     if refused or gang.wanted is None or gang.group is None:
         return Verdict(refused)
     members = gang.wanted.members()
-    steps = tuple(_step(binding, members, gang) for binding in decision.bindings)
+    steps = tuple(_step(binding, members, gang, unready) for binding in decision.bindings)
     enough = not decision.bindings or _is_possible(decision, gang, steps)
     alone = born_bound and len(steps) == 1 and isinstance(steps[0], CreateBound)
     return Verdict(
@@ -179,7 +185,9 @@ def _outdated(decision: GangDecided, status: Status, group: GroupView) -> str:
     return ""
 
 
-def _step(binding: Binding, members: Mapping[str, tuple[Task, int]], gang: Gang) -> Step:
+def _step(
+    binding: Binding, members: Mapping[str, tuple[Task, int]], gang: Gang, unready: Mapping[str, str]
+) -> Step:
     member = members.get(binding.pod)
     if member is None:
         return _failure(binding, "no-member", "the gang has no such member")
@@ -195,8 +203,16 @@ def _step(binding: Binding, members: Mapping[str, tuple[Task, int]], gang: Gang)
         step = CreateBound(binding, *member)
     if isinstance(step, CreateBound | BindExisting):
         why = closed(gang.nodes, binding.node, member[0].spec.template.spec.tolerations)
-        return _failure(binding, "node-closed", why) if why else step
+        if not why:
+            return with_volumes(step, unready)
+        return _failure(binding, "node-closed", why)
     return step
+
+
+def with_volumes(step: Placing, unready: Mapping[str, str]) -> Placing | BindFailure:
+    """Return the step; a failure when the pod's volumes cannot be where it is to be."""
+    why = unready.get(step.binding.pod)
+    return step if why is None else _failure(step.binding, "volume", why)
 
 
 def judge(binding: Binding, pod: PodView, generation: int) -> InPlace | BindExisting | BindFailure:

@@ -6,14 +6,31 @@ crash makes no second one. (Volcano draws it at random and writes it into the jo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Final
 
 from services.controller.core.dependents import Dependent, Trouble, dependent, volume_name
 from services.controller.core.model import JSON, Wanted
+from services.controller.core.volumes import own_claim
 from shared.api import resources as r
 from shared.api.batch import JobReason
 from shared.events.contracts import Binding
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A pod's node, and its claims; ``own`` ones are made when the pod is there."""
+
+    node: str
+    claims: tuple[str, ...]
+    own: frozenset[str] = frozenset()
+
+
+_Mounted = tuple[tuple[str, ...], tuple[str, ...]]
+"""Claims by name, and volumes that are claims of the pod's own."""
+_NONE: Final[_Mounted] = ((), ())
 
 
 def claim_name(job: Wanted, index: int) -> str:
@@ -38,36 +55,52 @@ def claim_objects(job: Wanted) -> Iterator[Dependent]:
             yield dependent(job, r.PVCS, claim_name(job, index), {"spec": volume["volumeClaim"]})
 
 
-def places_of_claims(job: Wanted, bindings: Iterable[Binding]) -> dict[str, str]:
-    """Return the node of each claim's first pod; ``bindings`` are where the pods go."""
-    own = list(claims(job))
-    by_task = {
-        task.name: [
-            *own,
-            *(
-                volume.persistent_volume_claim.claim_name
-                for volume in task.spec.template.spec.volumes
-                if volume.persistent_volume_claim
-            ),
-        ]
-        for task in job.tasks
-    }
-    places: dict[str, str] = {}
-    for binding in bindings:
-        for claim in by_task.get(binding.task, ()):
-            places.setdefault(claim, binding.node)
+def places_of_job(job: Wanted, bindings: Iterable[Binding]) -> dict[str, Place]:
+    """Return where a job's pods are to be and what they mount, of those that mount something."""
+    shared = tuple(claims(job))
+    mounted = _by_task(job)
+    if not shared and not any(named or own for named, own in mounted.values()):
+        return {}
+    places: dict[str, Place] = {}
+    for one in bindings:
+        named, own = mounted.get(one.task, _NONE)
+        if shared or named or own:
+            places[one.pod] = _place(one, (*shared, *named), own)
     return places
 
 
-def places_of_pods(placed: Iterable[tuple[JSON, str]]) -> dict[str, str]:
-    """Return the node of each claim's first pod; ``placed`` are pods as they are and their nodes."""
-    places: dict[str, str] = {}
-    for pod, node in placed:
-        for volume in (pod.get("spec") or {}).get("volumes") or ():
-            source = volume.get("persistentVolumeClaim") or {}
-            if source.get("claimName"):
-                places.setdefault(source["claimName"], node)
+def has_own(job: Wanted) -> bool:
+    """Whether pods of a job have claims that are made for each when it is there."""
+    return any(own for _, own in _by_task(job).values())
+
+
+def places_of_pods(pods: Mapping[str, JSON], bindings: Iterable[Binding]) -> dict[str, Place]:
+    """Return where pods are to be and what they mount, of those that mount something; ``pods`` by name."""
+    places: dict[str, Place] = {}
+    for one in bindings:
+        named, own = _mounted((pods.get(one.pod) or {}).get("spec"))
+        if named or own:
+            places[one.pod] = _place(one, named, own)
     return places
+
+
+def _place(binding: Binding, named: tuple[str, ...], own: tuple[str, ...]) -> Place:
+    made = tuple(own_claim(binding.pod, volume) for volume in own)
+    return Place(binding.node, (*named, *made), frozenset(made))
+
+
+def _by_task(job: Wanted) -> dict[str, _Mounted]:
+    written = zip(job.spec["tasks"], job.tasks, strict=True)
+    return {task.name: _mounted((raw.get("template") or {}).get("spec")) for raw, task in written}
+
+
+def _mounted(spec: JSON | None) -> _Mounted:
+    volumes = (spec or {}).get("volumes")
+    if not volumes:
+        return _NONE
+    named = [(one.get("persistentVolumeClaim") or {}).get("claimName") for one in volumes]
+    own = [one["name"] for one in volumes if one.get("ephemeral")]
+    return tuple(filter(None, named)), tuple(own)
 
 
 def missing_claim(job: Wanted, exists: Callable[[str], bool]) -> Trouble | None:

@@ -28,8 +28,10 @@ from shared.events.contracts import Gang, JobState, NodeState, PodGroupState, Po
 _EFFECTS = frozenset({"NoSchedule", "PreferNoSchedule", "NoExecute"})
 
 
-def node_state(raw: JSON) -> NodeState:
-    """Return a node's fact."""
+def node_state(
+    raw: JSON, volume_limits: Mapping[str, int] | None = None, free_volumes: Mapping[str, int] | None = None
+) -> NodeState:
+    """Return a node's fact; how many volumes it takes, and has free, is said by others than the node."""
     node = Node.model_validate(raw)
     ready = next((condition.status for condition in node.status.conditions if condition.type == "Ready"), "")
     labels = node.metadata.labels
@@ -46,6 +48,8 @@ def node_state(raw: JSON) -> NodeState:
         ready=ready == "True",
         allocatable=dict(sorted(resource_list(node.status.allocatable).items())),
         devices=node_devices(raw),
+        volume_limits=dict(volume_limits or {}),
+        free_volumes=dict(free_volumes or {}),
     )
 
 

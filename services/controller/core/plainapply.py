@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from services.controller.core.apply import BindExisting, Conclusion, InPlace, why_in_vain
+from services.controller.core.apply import (
+    NOTHING,
+    BindExisting,
+    Conclusion,
+    InPlace,
+    why_in_vain,
+    with_volumes,
+)
 from services.controller.core.closing import Nodes, closed
 from services.controller.core.members import MemberPod
 from services.controller.core.plaingangs import PlainGroup, task_of
@@ -32,12 +39,16 @@ class PlainVerdict:
 
 
 def examine_plain(
-    decision: GangDecided, group: PlainGroup | None, pods: Mapping[str, MemberPod], nodes: Nodes
+    decision: GangDecided,
+    group: PlainGroup | None,
+    pods: Mapping[str, MemberPod],
+    nodes: Nodes,
+    unready: Mapping[str, str] = NOTHING,
 ) -> PlainVerdict:
-    """Say what each binding needs, or why the decision is void."""
+    """Say what each binding needs, or why the decision is void; ``unready`` as in :func:`.apply.examine`."""
     if group is None or group.view.deleting or group.view.uid != decision.gang.uid:
         return PlainVerdict("the podgroup is gone")
-    steps = tuple(_step(binding, pods.get(binding.pod), nodes) for binding in decision.bindings)
+    steps = tuple(_step(binding, pods.get(binding.pod), nodes, unready) for binding in decision.bindings)
     possible = [step.binding.pod for step in steps if not isinstance(step, BindFailure)]
     enough = not steps or _enough(decision, group, pods, possible)
     pending = group.view.phase is PodGroupPhase.PENDING
@@ -61,11 +72,11 @@ def part_held(group: PlainGroup, pods: Sequence[MemberPod]) -> tuple[MemberPod, 
     return tuple(pod for pod in placed if pod.view.holds_room and pod.made_again)
 
 
-def _step(binding: Binding, pod: MemberPod | None, nodes: Nodes) -> PlainStep:
+def _step(binding: Binding, pod: MemberPod | None, nodes: Nodes, unready: Mapping[str, str]) -> PlainStep:
     step = judge_plain(binding, pod)
     if pod is not None and isinstance(step, BindExisting):
         why = closed(nodes, binding.node, pod.tolerations)
-        return _failure(binding, "node-closed", why) if why else step
+        return _failure(binding, "node-closed", why) if why else with_volumes(step, unready)
     return step
 
 

@@ -11,6 +11,7 @@ from shared.api import names
 from shared.api.placement import Affinity, NodeSelectorRequirement, NodeSelectorTerm, Toleration
 from shared.api.pods import PodSpec
 from shared.api.podspec import pod_requests
+from shared.api.volumes import PersistentVolumeClaim, Volume
 from shared.events import contracts as c
 
 _BY_LABEL: Final = (names.PREEMPTABLE, names.COOLDOWN_TIME)
@@ -31,9 +32,9 @@ def shape_of(spec: PodSpec, annotations: Mapping[str, str], priorities: Prioriti
             if amount and name != names.VGPU_MEMORY_PERCENTAGE
         },
         node_selector=dict(sorted(spec.node_selector.items())),
-        required_terms=tuple(_term(term) for term in required.node_selector_terms) if required else None,
+        required_terms=tuple(node_term(term) for term in required.node_selector_terms) if required else None,
         preferred_terms=tuple(
-            c.PreferredTerm(weight=wish.weight, term=_term(wish.preference)) for wish in preferred
+            c.PreferredTerm(weight=wish.weight, term=node_term(wish.preference)) for wish in preferred
         ),
         tolerations=tuple(_toleration(t) for t in spec.tolerations if t.effect in _EFFECTS),
         devices=devices[0] if devices else None,
@@ -44,6 +45,13 @@ def shape_of(spec: PodSpec, annotations: Mapping[str, str], priorities: Prioriti
         scheduling_gated=bool(spec.scheduling_gates),
         extras=_extras(spec),
     )
+
+
+def completed(shape: c.Shape, labels: Mapping[str, str], volumes: c.Volumes | None) -> c.Shape:
+    """Return a shape with what it does not say by itself: labels that count, and what its claims come to."""
+    if not labels and volumes is None:
+        return shape
+    return shape.model_copy(update={"labels": dict(labels), "volumes": volumes})
 
 
 def marks(labels: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str, str]:
@@ -78,7 +86,8 @@ def is_true(text: str) -> bool:
     return text in ("1", "t", "T", "TRUE", "true", "True")
 
 
-def _term(term: NodeSelectorTerm) -> c.NodeTerm:
+def node_term(term: NodeSelectorTerm) -> c.NodeTerm:
+    """Return a term of Kubernetes' as the contracts have it."""
     return c.NodeTerm(
         expressions=tuple(_requirement(one) for one in term.match_expressions),
         fields=tuple(_requirement(one) for one in term.match_fields),
@@ -103,6 +112,18 @@ def _toleration(one: Toleration) -> c.Toleration:
     )
 
 
+def _own_claim(volume: Volume) -> JSON | None:
+    """Return the claim that is made for a pod's volume, if it is of that kind. Raises ValueError."""
+    source = (volume.model_extra or {}).get("ephemeral")
+    if source is None:
+        return None
+    try:
+        found = PersistentVolumeClaim.model_validate(source["volumeClaimTemplate"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"volume {volume.name}: its claim's template cannot be read: {error}") from error
+    return {"name": volume.name, "spec": found.spec.dump()}
+
+
 def _extras(spec: PodSpec) -> JSON:
     """Return what the present scheduler does not look at, in Kubernetes' own form."""
     affinity: Affinity | None = spec.affinity
@@ -117,6 +138,7 @@ def _extras(spec: PodSpec) -> JSON:
             for volume in spec.volumes
             if volume.persistent_volume_claim
         ),
+        "ephemeral": [own for volume in spec.volumes if (own := _own_claim(volume)) is not None],
         "hostPorts": sorted(
             [port.protocol or "TCP", port.host_ip or "0.0.0.0", number]  # noqa: S104 - Kubernetes' default
             for container in spec.containers

@@ -89,7 +89,9 @@ _CONTROLLER: Final = (
         "the scheduler's policy",
     ),
     Grant((r.PVCS,), (*_READ, "create", "patch"), "claims of jobs; they go with their job"),
-    Grant((r.INGRESSCLASSES, r.STORAGECLASSES), ("get",), "whether a class is there, and waits for pods"),
+    Grant((r.PVS,), (*_READ, "patch"), "where volumes are reached from; a free one is kept for a claim"),
+    Grant((r.STORAGECLASSES, r.CSINODES), _READ, "how claims get volumes, how many a node takes"),
+    Grant((r.INGRESSCLASSES,), ("get",), "whether a class is there"),
     Grant((r.EVENTS,), ("create", "patch"), "what happened to a job"),
 )
 

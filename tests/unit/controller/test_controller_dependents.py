@@ -311,10 +311,12 @@ async def test_a_claim_that_waits_for_pods_is_told_their_node_before_they_are_ma
     world, mode, volume, noted
 ):
     async with world() as w:
-        storage = {"metadata": {"name": "local"}, "volumeBindingMode": mode}
+        storage = {"metadata": {"name": "local"}, "provisioner": "csi.example.org", "volumeBindingMode": mode}
         w.cluster.put(r.STORAGECLASSES, storage)
         spec = CLAIM | {"storageClassName": "local"} | ({"volumeName": volume} if volume else {})
-        w.cluster.put(r.PVCS, {"kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": spec})
+        w.cluster.put(r.PVCS, {"metadata": {"name": "data"}, "spec": spec})
+        if volume:
+            w.cluster.bind_claim("data")
         await w.admit(job(volumes=VOLUMES[1:]))
         await w.run_gang()
         annotations = w.cluster.one(r.PVCS, "data")["metadata"].get("annotations", {})

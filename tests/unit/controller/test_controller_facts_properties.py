@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from services.controller.adapters.observer import Observer
 from services.controller.adapters.plain import PlainGangs
 from services.controller.adapters.recorder import Recorder
+from services.controller.adapters.storage import StorageViews
 from services.controller.adapters.views import Views
 from services.scheduler.adapters.feed import Feed
 from services.scheduler.core.model import Model
@@ -57,12 +58,14 @@ class World:
     def __init__(self) -> None:
         clock, telemetry = SystemClock(), Telemetry("controller")
         self.log = Log()
+        cluster = FakeCluster(clock)
         self.views = Views(
-            FakeCluster(clock),
+            cluster,
             clock=clock,
             on_change=self._changed,
             schedulers=SCHEDULERS,
             policy=("volcano-system", "policy"),
+            storage=StorageViews(cluster, clock=clock),
         )
         self.observer = Observer(
             self.views,

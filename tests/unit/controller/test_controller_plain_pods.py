@@ -156,7 +156,11 @@ async def test_a_bare_pod_gets_its_own_podgroup_and_runs(plain):
 async def test_the_claim_of_a_plain_pod_that_waits_for_it_is_told_its_node(plain):
     async with plain() as w:
         w.node("n1")
-        storage = {"metadata": {"name": "late"}, "volumeBindingMode": "WaitForFirstConsumer"}
+        storage = {
+            "metadata": {"name": "late"},
+            "provisioner": "x",
+            "volumeBindingMode": "WaitForFirstConsumer",
+        }
         w.cluster.put(r.STORAGECLASSES, storage)
         claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}
         w.cluster.put(r.PVCS, claim | {"spec": {"storageClassName": "late"}})
