@@ -17,7 +17,7 @@ from services.controller.adapters.hands import together
 from services.controller.adapters.storage import StorageViews
 from services.controller.core.claims import Place
 from services.controller.core.model import JSON
-from services.controller.core.persistent import affinity_of, class_of, is_for, reaches, smallest
+from services.controller.core.persistent import class_of, is_for, reaches, volume_for
 from services.controller.core.volumes import (
     BOUND_BY_CONTROLLER,
     SELECTED_NODE,
@@ -138,10 +138,7 @@ class Provisioning:
             return "" if selected == node else f"{label} is being provisioned for node {selected}"
         labels = self._labels(node)
         async with self._locks(class_of(claim)):
-            volumes = list(self._storage.volumes_of(class_of(claim)))
-            kept = [one for one in volumes if is_for(one, claim)]
-            near = [one for one in kept or volumes if reaches(affinity_of(one), labels, node)]
-            chosen = next(iter(near), None) if kept else smallest(near, claim)
+            chosen = volume_for(self._storage.volumes_of(class_of(claim)), claim, labels, node)
             try:
                 if chosen is not None:
                     await self._keep(chosen, claim)

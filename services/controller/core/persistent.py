@@ -130,6 +130,14 @@ def smallest(volumes: Iterable[JSON], claim: JSON) -> JSON | None:
     return min(found, key=lambda one: (size_of(one), one["metadata"]["name"]), default=None)
 
 
+def volume_for(volumes: Iterable[JSON], claim: JSON, labels: Mapping[str, str], node: str) -> JSON | None:
+    """Return the volume that a claim gets whose pod is on a node: one kept for it, else the smallest."""
+    there = list(volumes)
+    kept = [one for one in there if is_for(one, claim)]
+    near = [one for one in kept or there if reaches(affinity_of(one), labels, node)]
+    return next(iter(near), None) if kept else smallest(near, claim)
+
+
 def kind_of(claim: JSON) -> str:
     """Return what volumes must have for a claim, as a name: that of equal claims is equal."""
     spec = claim.get("spec") or {}

@@ -13,6 +13,7 @@ from services.controller.core.apply import (
     conclude,
     examine,
 )
+from services.controller.core.claims import places_of_job, places_of_pods
 from services.controller.core.devices import device_annotations
 from services.controller.core.evicting import is_to_go
 from services.controller.core.members import read_member
@@ -29,6 +30,7 @@ from services.simulation.core.history import History, full_name, spread
 from services.simulation.core.pods import Pods
 from services.simulation.core.store import Key, Store, key_of, patched
 from services.simulation.core.timeline import Timeline
+from services.simulation.core.volumes import Claims
 from shared.api import resources as r
 from shared.api.base import JSON
 from shared.api.scheduling import PodGroupPhase
@@ -49,8 +51,16 @@ class Applier:
     """Applies decisions to the store and tells the model of the result."""
 
     def __init__(
-        self, store: Store, timeline: Timeline, history: History, model: Model, pods: Pods, groups: Groups
+        self,
+        store: Store,
+        timeline: Timeline,
+        history: History,
+        model: Model,
+        pods: Pods,
+        groups: Groups,
+        claims: Claims,
     ) -> None:
+        self._claims = claims
         self._store = store
         self._timeline = timeline
         self._history = history
@@ -118,7 +128,8 @@ class Applier:
         raw = self._store.get(r.JOBS, job)
         wanted = None if raw is None else read_job(raw)
         gang = self._gang(wanted, raw)
-        verdict = examine(decision, gang)
+        places = {} if wanted is None else places_of_job(wanted, decision.bindings)
+        verdict = examine(decision, gang, self._claims.bring_about(decision.gang.namespace, places))
         if verdict.refused or wanted is None or gang.group is None:
             return Conclusion(DecisionOutcome.REFUSED, message=verdict.refused)
         if decision.enqueue and not gang.group.admitted and not verdict.hopeless:
@@ -148,7 +159,9 @@ class Applier:
     def _plain(self, key: Key, raw: JSON | None, decision: GangDecided) -> Conclusion:
         group = None if raw is None else read_plain_group(raw)
         pods = {pod["metadata"]["name"]: read_member(pod) for pod in self._store.pods_of_group(key)}
-        verdict = examine_plain(decision, group, pods, self._store.all(r.NODES))
+        places = places_of_pods({name: pod.raw for name, pod in pods.items()}, decision.bindings)
+        unready = self._claims.bring_about(key[0], places)
+        verdict = examine_plain(decision, group, pods, self._store.all(r.NODES), unready)
         if verdict.refused or raw is None or group is None:
             return Conclusion(DecisionOutcome.REFUSED, message=verdict.refused)
         if verdict.enqueue:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final
 
 from services.controller.core.facts import hypernode_state, node_state, priority_class_state, queue_state
+from services.controller.core.persistent import HOSTNAME
 from services.controller.core.podview import owner_job
 from services.scheduler.core.configuration import configure
 from services.scheduler.core.cycle import decide
@@ -31,6 +32,7 @@ from services.simulation.core.pods import Pods
 from services.simulation.core.scenario import Entry, Scenario
 from services.simulation.core.store import Key, Store, key_of
 from services.simulation.core.timeline import BEGINNING, Timeline, seconds
+from services.simulation.core.volumes import Claims
 from shared.api import resources as r
 from shared.api.base import JSON
 from shared.errors import PumiceError
@@ -63,10 +65,13 @@ class Simulation:
         self._measures = Measures(self._model)
         self._reporter = Reporter(self._model)
         parts = (self._store, self._timeline, self._history, self._model)
-        self._pods = Pods(*parts)
-        self._jobs = Jobs(*parts, self._pods)
+        self._claims = Claims(self._store, self._timeline)
+        self._claims.on_change = self._claim_changed
+        self._claims.on_host = self._host_changed
+        self._pods = Pods(*parts, self._claims)
+        self._jobs = Jobs(*parts, self._pods, self._claims)
         self._groups = Groups(*parts, self._pods)
-        self._applier = Applier(*parts, self._pods, self._groups)
+        self._applier = Applier(*parts, self._pods, self._groups, self._claims)
         self._cycle = 0
         self._told: dict[str, str] = {}
         """Code of the reason last told, by gang."""
@@ -80,6 +85,10 @@ class Simulation:
             r.PODGROUPS: self._podgroup,
             r.PODS: self._pod,
             r.CONFIGMAPS: self._config_map,
+            r.PVCS: self._claim,
+            r.PVS: self._storage,
+            r.STORAGECLASSES: self._storage,
+            r.CSINODES: self._storage,
         }
         self._goes: dict[Resource, Callable[[Resource, Key], None]] = {
             r.NODES: self._node_gone,
@@ -91,6 +100,10 @@ class Simulation:
             r.PODGROUPS: self._podgroup_gone,
             r.PODS: self._pod_gone,
             r.CONFIGMAPS: self._config_map_gone,
+            r.PVCS: self._claim_gone,
+            r.PVS: self._storage_gone,
+            r.STORAGECLASSES: self._storage_gone,
+            r.CSINODES: self._storage_gone,
         }
 
     def run(self, scenario: Scenario, until: timedelta | None = None) -> Outcome:
@@ -198,7 +211,7 @@ class Simulation:
 
     def _node(self, resource: Resource, raw: JSON) -> None:
         self._keep(resource, raw)
-        state = node_state(raw)
+        state = self._claims.of_node(node_state(raw))
         self._model.apply_node(state)
         for pod in self._store.pods_on(state.name):
             self._pods.retell(pod)
@@ -270,6 +283,48 @@ class Simulation:
         self._store.remove(resource, key)
         if key == POLICY:
             self._model.set_policy(self._policy)
+
+    def _claim(self, resource: Resource, raw: JSON) -> None:
+        self._keep(resource, raw)
+        self._claims.appear(raw)
+        self._storage_changed()
+
+    def _claim_gone(self, resource: Resource, key: Key) -> None:
+        self._store.remove(resource, key)
+        self._claim_changed(*key)
+
+    def _storage(self, resource: Resource, raw: JSON) -> None:
+        """A volume, a class, or what a node says about drivers: a volume is free unless it is claimed."""
+        free = {"status": {"phase": "Available"}} if resource is r.PVS else {}
+        self._keep(resource, {**free, **raw})
+        self._claims.look()
+        self._storage_changed()
+
+    def _storage_gone(self, resource: Resource, key: Key) -> None:
+        self._store.remove(resource, key)
+        self._storage_changed()
+
+    def _storage_changed(self) -> None:
+        """Tell anew of all that has to do with volumes."""
+        for node in self._store.all(r.NODES).values():
+            self._model.apply_node(self._claims.of_node(node_state(node)))
+        for pod in self._store.all(r.PODS).values():
+            if pod["spec"].get("volumes"):
+                self._pods.retell(pod)
+        self._look_everywhere()
+
+    def _claim_changed(self, namespace: str, name: str) -> None:
+        """Tell anew of pods and gangs that may mount a claim."""
+        for key, pod in self._store.all(r.PODS).items():
+            mounted = (one.get("persistentVolumeClaim") or {} for one in pod["spec"].get("volumes") or ())
+            if key[0] == namespace and any(one.get("claimName") == name for one in mounted):
+                self._pods.retell(pod)
+        self._look_everywhere()
+
+    def _host_changed(self, host: str) -> None:
+        for node in self._store.all(r.NODES).values():
+            if (node["metadata"].get("labels") or {}).get(HOSTNAME) == host:
+                self._model.apply_node(self._claims.of_node(node_state(node)))
 
     def _look_everywhere(self) -> None:
         """Have all gangs looked at: what they depend on has changed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from services.controller.core import checks
+from services.controller.core.claims import claim_objects
 from services.controller.core.expiry import expires_at
 from services.controller.core.facts import podgroup_state
 from services.controller.core.gangs import gang_of
@@ -19,6 +20,7 @@ from services.simulation.core.history import History, full_name
 from services.simulation.core.pods import Pods
 from services.simulation.core.store import SCHEDULERS, Key, Store, patched
 from services.simulation.core.timeline import Timeline
+from services.simulation.core.volumes import Claims
 from shared.api import names
 from shared.api import resources as r
 from shared.api.base import JSON
@@ -32,7 +34,16 @@ _MOST_LOOKS: Final = 1000
 class Jobs:
     """Keeps jobs, their PodGroups and pods true."""
 
-    def __init__(self, store: Store, timeline: Timeline, history: History, model: Model, pods: Pods) -> None:
+    def __init__(
+        self,
+        store: Store,
+        timeline: Timeline,
+        history: History,
+        model: Model,
+        pods: Pods,
+        claims: Claims,
+    ) -> None:
+        self._claims = claims
         self._store = store
         self._timeline = timeline
         self._history = history
@@ -48,7 +59,7 @@ class Jobs:
             stamp = format_time(self._timeline.stamp(), micro=True)
             annotations = {**(meta.get("annotations") or {}), names.SUBMITTED_AT: stamp}
             raw = {**raw, "metadata": {**meta, "annotations": annotations}}
-            self._store.create(r.JOBS, raw, self._timeline.now)
+            self._make_claims(self._store.create(r.JOBS, raw, self._timeline.now))
         else:
             generation = old["metadata"]["generation"] + 1
             self._store.put(
@@ -56,6 +67,12 @@ class Jobs:
                 {**old, "spec": raw["spec"], "metadata": {**old["metadata"], "generation": generation}},
             )
         self._pods.jobs[key] = None
+
+    def _make_claims(self, raw: JSON) -> None:
+        """Make the claims that a job wants for itself."""
+        for one in claim_objects(read_job(raw)):
+            claim = {**one.body, "kind": r.PVCS.kind}
+            self._claims.appear(self._store.create(r.PVCS, claim, self._timeline.now))
 
     def leave(self, key: Key) -> None:
         """Delete a job; its pods and PodGroup go along."""
@@ -161,7 +178,7 @@ class Jobs:
             return
         pods = [read_pod(pod) for pod in self._own(wanted)]
         keys = self._store.label_keys
-        gang = gang_of(wanted, status, group, self._store.priorities, pods, keys)
+        gang = gang_of(wanted, status, group, self._store.priorities, pods, keys, self._claims.of_shape)
         self._model.apply_podgroup(podgroup_state(group.raw, gang, wanted.annotations))
         if gang is not None:
             self._history.queued(full_name(key), gang.queue)

@@ -24,6 +24,9 @@ from services.admission.core.schema import metadata_rules, schema_rules
 from services.admission.core.view import QueueView
 from services.admission.core.violations import Violation
 from services.controller.core.devices import read_devices
+from services.controller.core.holding import words
+from services.controller.core.persistent import size_of
+from services.controller.core.volumes import reach_of
 from services.scheduler.core.configuration import configure
 from services.scheduler.core.policy import Policy
 from services.simulation.core.notes import OF_OBJECTS, OF_PODS, PATH, annotation_rules
@@ -38,6 +41,7 @@ from shared.api.pods import Pod, PodTemplateSpec
 from shared.api.podspec import pod_requests
 from shared.api.quantity import QuantityError
 from shared.api.scheduling import PodGroup, Queue
+from shared.api.storage import CSINode, PersistentVolume, StorageClass
 from shared.api.topology import HyperNode
 from shared.api.volumes import PersistentVolumeClaim
 from shared.kube.port import Resource
@@ -177,6 +181,17 @@ def _budget(raw: JSON, _view: QueueView, _old: JSON | None) -> Judged:
     return budget.dump(), found
 
 
+def _volume(raw: JSON, _view: QueueView, _old: JSON | None) -> Judged:
+    volume, found = _read(PersistentVolume, raw)
+    done = volume.dump()
+    try:
+        size_of(done)
+        reach_of(done)
+    except ValueError as error:
+        found.append(Violation("invalid", "spec", words(error)))
+    return done, found
+
+
 def _plain(model: type[KubeObject]) -> Judge:
     def judge(raw: JSON, _view: QueueView, _old: JSON | None) -> Judged:
         read, found = _read(model, raw)
@@ -202,6 +217,9 @@ KINDS: Final[Mapping[tuple[str, str], Kind]] = {
         Kind(r.PODGROUPS, _podgroup),
         Kind(r.PODS, _pod),
         Kind(r.PVCS, _plain(PersistentVolumeClaim)),
+        Kind(r.PVS, _volume),
+        Kind(r.STORAGECLASSES, _plain(StorageClass), changeable=True),
+        Kind(r.CSINODES, _plain(CSINode), changeable=True),
         Kind(r.PDBS, _budget, changeable=True),
         Kind(r.CONFIGMAPS, _config_map, changeable=True),
     )

@@ -10,13 +10,14 @@ from services.controller.core.facts import pod_state
 from services.controller.core.kin import chosen
 from services.controller.core.members import group_of
 from services.controller.core.podview import PodView, owner_job, read_pod
-from services.controller.core.shapes import marks_of, shape_of
+from services.controller.core.shapes import completed, marks_of, shape_of
 from services.scheduler.core.model import Model
 from services.simulation.core.budgets import Budgets
 from services.simulation.core.history import History, full_name
 from services.simulation.core.notes import Run, read_run
 from services.simulation.core.store import SCHEDULERS, Key, Store, key_of
 from services.simulation.core.timeline import Timeline
+from services.simulation.core.volumes import Claims
 from shared.api import names
 from shared.api import resources as r
 from shared.api.base import JSON
@@ -30,7 +31,10 @@ _ENDED: Final = frozenset({"Succeeded", "Failed"})
 class Pods:
     """Changes pods; tells the scheduler's model, and marks those whose controllers have to look."""
 
-    def __init__(self, store: Store, timeline: Timeline, history: History, model: Model) -> None:
+    def __init__(
+        self, store: Store, timeline: Timeline, history: History, model: Model, claims: Claims
+    ) -> None:
+        self._claims = claims
         self._store = store
         self._timeline = timeline
         self._history = history
@@ -146,7 +150,7 @@ class Pods:
         spec = PodSpec.model_validate(pod.get("spec") or {})
         shape = shape_of(spec, marks_of(pod), self._store.priorities)
         labels = chosen(pod["metadata"].get("labels") or {}, self._store.label_keys)
-        return shape.model_copy(update={"labels": labels}) if labels else shape
+        return completed(shape, labels, self._claims.of_shape(pod["metadata"]["namespace"], shape.extras))
 
     def _changed(self, pod: JSON) -> None:
         """Tell the model, of an ended pod once and then that it is gone, as the observer does."""

@@ -27,13 +27,6 @@ def _test(name: str, says: str) -> Argument:
     return flag(f"predicate.{name}Enable", says, default=True, stand=Stand.ALWAYS, harmless=(True,))
 
 
-def _absent(name: str, says: str) -> Argument:
-    """A test that we do not make: asking for none is harmless."""
-    return flag(
-        f"predicate.{name}Enable", says, default=True, stand=Stand.REFUSED, harmless=(False,), why=_LATER
-    )
-
-
 def _weight(name: str, default: float, says: str, stand: Stand = Stand.DONE, why: str = "") -> Argument:
     return Argument(f"{name}.weight", WEIGHT, default, says, stand, (0.0,), why)
 
@@ -82,9 +75,9 @@ PLUGINS: Final = (
             _test("NodePorts", "host ports"),
             _test("PodAffinity", "required affinity and anti-affinity between pods"),
             _test("PodTopologySpread", "spread constraints that must hold"),
-            _absent("NodeVolumeLimits", "volumes per node"),
-            _absent("VolumeZone", "zones of volumes"),
-            _absent("VolumeBinding", "claims that are bound to nodes"),
+            _test("NodeVolumeLimits", "volumes per node"),
+            _test("VolumeZone", "zones of volumes"),
+            _test("VolumeBinding", "claims: nodes that their volumes are reached from, or are made for"),
             flag(
                 "predicate.DynamicResourceAllocationEnable",
                 "resource claims",
