@@ -18,6 +18,7 @@ from shared.kube.port import JSON, Cluster, Patch
 from tests.fixtures.kube import install_crds, kubelets_of, start_control_plane, until, until_gone
 from tests.fixtures.kube_services import Kubectl, kubectl_of
 from tests.fixtures.platform import Platform, a_platform
+from tests.fixtures.volumes import provisioning, zonal
 from tools.kube import ControlPlane
 
 pytestmark = pytest.mark.kubectl
@@ -119,7 +120,7 @@ spec:
 async def test_a_pytorch_jobs_pods_find_their_master_and_nothing_of_it_stays(
     plane: ControlPlane, kubectl: Kubectl, tmp_path: Path
 ) -> None:
-    async with platform_on(plane, tmp_path) as platform:
+    async with platform_on(plane, tmp_path) as platform, provisioning(platform.cluster):
         cluster = platform.cluster
         kubectl("apply", "-f", "-", given=LATE)
         kubectl("apply", "-f", "-", given=PYTORCH)
@@ -228,12 +229,13 @@ async def test_kubectl_describes_what_a_job_waits_for(
             return "there is no claim data in namespace default" in message
 
         await until(platform.cluster, r.JOBS, "default", "waits", says_why)
+        await platform.cluster.create(r.PVS, None, zonal("data", None, storageClassName=""))
         claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
         body = {
             "apiVersion": "v1",
             "kind": "PersistentVolumeClaim",
             "metadata": {"name": "data"},
-            "spec": claim,
+            "spec": claim | {"storageClassName": "", "volumeName": "data"},
         }
         await platform.cluster.create(r.PVCS, "default", body)
         await until(platform.cluster, r.JOBS, "default", "waits", phase("Running"))
