@@ -35,6 +35,7 @@ from shared.process import new_id
 from shared.service import Service
 from shared.telemetry.telemetry import Telemetry
 from tests.fixtures.kube import kubelets_of, until
+from tests.fixtures.volumes import provisioning
 from tests.fixtures.waiting import eventually
 from tools.kube import ControlPlane
 
@@ -165,7 +166,12 @@ async def test_every_service_works_as_its_own_account(own_control_plane: Control
     await install(cluster, wanted, take_over=False, clock=SystemClock(), say=lambda _: None)
     for resource in (r.MUTATING_WEBHOOKS, r.VALIDATING_WEBHOOKS):
         await cluster.delete(resource, None, CONFIGURATION)
-    async with services(cluster, own_control_plane, forbidden) as port, kubelets_of(cluster, "n=2x8"):
+    async with (
+        services(cluster, own_control_plane, forbidden) as port,
+        kubelets_of(cluster, "n=2x8"),
+        provisioning(cluster),
+    ):
+        await cluster.create(r.STORAGECLASSES, None, LATE)
         outside = installation(Wish(webhook_url=f"https://127.0.0.1:{port}"))
         await install(cluster, outside, take_over=False, clock=SystemClock(), say=lambda _: None)
         for resource in (r.MUTATING_WEBHOOKS, r.VALIDATING_WEBHOOKS):
@@ -192,6 +198,7 @@ async def test_every_service_works_as_its_own_account(own_control_plane: Control
                             "mountPath": "/data",
                             "volumeClaim": {
                                 "accessModes": ["ReadWriteOnce"],
+                                "storageClassName": "late",
                                 "resources": {"requests": {"storage": "1Gi"}},
                             },
                         }
@@ -259,6 +266,15 @@ async def test_every_service_works_as_its_own_account(own_control_plane: Control
         await cluster.delete(r.JOBS, "default", "whole")
     await cluster.close()
     assert forbidden == []
+
+
+LATE = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "late"},
+    "provisioner": "storage.example.org",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
 
 
 @pytest.mark.parametrize("service", ["gateway", "scheduler"])
