@@ -34,6 +34,10 @@ _FEW: Final = 16
 class Nodes:
     """Columns over node slots, and the logs of their changes."""
 
+    allocatable_rows: list[memoryview]
+    used_rows: list[memoryview]
+    """The same memory as the arrays, by resource: single numbers are read and set three times as fast."""
+
     def __init__(self, resources: Resources, pool: str) -> None:
         self.resources = resources
         self.pool = pool
@@ -81,9 +85,6 @@ class Nodes:
         self._unsorted: list[str] = []
         self._by_name: SlotArray = np.zeros(0, np.intp)
         self._columns: dict[str, LabelColumn] = {}
-        self.allocatable_rows: list[memoryview] = []
-        self.used_rows: list[memoryview] = []
-        """The same memory as the arrays, by resource: single numbers are read and set three times as fast."""
         self._view()
         self._totals: tuple[int, dict[int, int]] = -1, {}
         """Of which version of the capacity, and what ``totals`` says then."""
