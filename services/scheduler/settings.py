@@ -34,6 +34,12 @@ class SchedulerSettings(CommonSettings):
     report_pause: float = Field(
         1.0, gt=0, description="Pause between two rounds of reports: changes in between are joined."
     )
+    estimate_pause: float = Field(
+        10.0,
+        gt=0,
+        description="Pause between two looks at when waiting gangs may start: at the first 100, fewer "
+        "where very many pods run, and one at a time, so that a cycle never waits for more.",
+    )
     report_slice: int = Field(
         200, ge=1, description="Waiting gangs explained at a time, so that reports never delay a cycle."
     )

@@ -623,6 +623,11 @@ class GangReport(Contract):
     details: tuple[Reason, ...] = ()
     """The other obstacles, most important first."""
     estimated_start: datetime | None = None
+    """When it may start, as likely as not sooner, by the run times that are known; None: nobody can say."""
+    estimated_start_p90: datetime | None = None
+    """Nine times of ten it starts sooner than this; as ``estimated_start`` where run times are declared."""
+    outlook: str = ""
+    """What that rests on: whose end makes room; or why nobody can say when it starts."""
     at: datetime
 
 

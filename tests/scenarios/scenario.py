@@ -120,7 +120,9 @@ def check(world: World, name: str, expected: Placed | Waits) -> None:
 def reports(world: World) -> dict[str, c.GangReport]:
     """Return what a new reporter says of every waiting gang."""
     reporter = Reporter(world.model)
-    reporter.begin()
+    reporter.begin(world.now)
+    while reporter.foresee():
+        pass
     found: list[c.GangReport] = []
     while (some := reporter.some(world.now, 3)) is not None:
         found += some

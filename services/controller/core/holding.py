@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from shared.api.meta import format_time
 from shared.errors import TooLarge
 from shared.events.contracts import GangRef, GangReport, Reason
 
 _MOST_WORDS: Final = 500
+MAY_START: Final = "may start"
+"""So begins, in a condition, when a gang may start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,21 @@ def oversized(pods: int, error: TooLarge) -> Held:
 def words(error: ValueError | KeyError) -> str:
     """Return what is wrong with an object in one line."""
     return " ".join(str(error).split())[:_MOST_WORDS]
+
+
+def in_full(report: GangReport) -> str:
+    """Return why a gang waits, its place in its queue, and when it may start, in one line."""
+    parts = [report.reason.message]
+    if report.queue_length > 1:
+        parts.append(f"place {report.position} of {report.queue_length} in queue {report.queue}")
+    if report.estimated_start is None:
+        parts.append(report.outlook)
+    else:
+        late = report.estimated_start_p90
+        p90 = "" if late is None or late == report.estimated_start else f" (p90 {format_time(late)})"
+        why = f", {report.outlook}" if report.outlook else ""
+        parts.append(f"{MAY_START} at {format_time(report.estimated_start)}{p90}{why}")
+    return "; ".join(filter(None, parts))
 
 
 def as_report(gang: GangRef, queue: str, since: datetime, held: Held, now: datetime) -> GangReport:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from services.controller.core.holding import Held
+from services.controller.core.holding import MAY_START, Held, in_full
 from services.controller.core.members import MemberPod
 from services.controller.core.model import JSON
 from services.controller.core.plaingangs import PlainGroup
@@ -58,8 +58,8 @@ def plain_status_patch(
 def waiting_patch(pod: MemberPod, held: Held | None, report: GangReport | None, now: datetime) -> JSON | None:
     """Return the status patch by which a waiting pod says why it waits; None when it says so.
 
-    That no node takes it, for which autoscalers look, is said in the words of the first time: a pod's are
-    not rewritten with every number that changes.
+    That no node takes it, for which autoscalers look, is said in the words of the first time, and once more
+    when it is known when the pod may start: a pod's are not rewritten with every number that changes.
     """
     if not pod.waits or pod.gated:
         return None
@@ -71,8 +71,8 @@ def waiting_patch(pod: MemberPod, held: Held | None, report: GangReport | None, 
         if said == reason and before.get("message") == message:
             return None
     elif report is not None:
-        reason, message = _UNSCHEDULABLE, report.reason.message
-        if said == reason:
+        reason, message = _UNSCHEDULABLE, in_full(report)
+        if said == reason and (MAY_START in before.get("message", "") or MAY_START not in message):
             return None
     else:
         return None

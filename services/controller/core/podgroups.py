@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from services.controller.core.dependencies import gang_minimum, to_come
+from services.controller.core.holding import in_full
 from services.controller.core.model import JSON, GroupView, Priorities, Task, Wanted
 from services.controller.core.podview import PodView
 from services.controller.core.shapes import priority_of
@@ -258,7 +259,7 @@ def _conditions(
     if report is None:
         return old
     reason = _REASONS.get(report.reason.code, PodGroupReason.NOT_ENOUGH_RESOURCES)
-    why = _condition(_UNSCHEDULABLE, reason, report.reason.message, decision, report.at)
+    why = _condition(_UNSCHEDULABLE, reason, in_full(report), decision, report.at)
     if any(c.get("type") == _UNSCHEDULABLE and c.get("message") == why["message"] for c in old):
         return old
     return [*(c for c in old if c.get("type") != _UNSCHEDULABLE), why]

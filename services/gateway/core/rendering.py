@@ -149,6 +149,8 @@ def _waiting(job: Incarnation) -> Waiting | None:
         queue_length=report.queue_length,
         waiting_since=report.waiting_since,
         estimated_start=report.estimated_start,
+        estimated_start_p90=report.estimated_start_p90,
+        outlook=report.outlook,
         as_of=report.at,
     )
 

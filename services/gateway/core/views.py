@@ -105,6 +105,10 @@ class Waiting(View):
     queue_length: int
     waiting_since: datetime
     estimated_start: datetime | None = None
+    """As likely as not sooner; null: nobody can say."""
+    estimated_start_p90: datetime | None = None
+    outlook: str = ""
+    """Whose end makes room; or why nobody can say when it starts."""
     as_of: datetime
 
 

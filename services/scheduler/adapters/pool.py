@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, NoReturn, TypeVar
 
@@ -91,7 +91,7 @@ class Pool:
         )
         self._plugin_errors = PluginErrors(name, telemetry, metrics)
         self._feed = Feed(self.model, telemetry, on_pool=on_pool, on_policy=self._policies.told)
-        self._reporter = Reporter(self.model)
+        self._reporter = Reporter(self.model, timedelta(seconds=settings.estimate_pause))
         self._mistakes = Mistakes(name, metrics, telemetry)
         self._producer: TransactionalProducer | None = None
         self._wake = asyncio.Event()
@@ -402,14 +402,16 @@ class Pool:
     async def _reports(self) -> NoReturn:
         """Tell what changed about those that wait, now and then, beside the cycles."""
         while True:
-            if self._changed:
+            if self._changed or self._reporter.is_due(self._clock.now()):
                 self._changed = False
                 await self._report()
             await self._clock.sleep(self._settings.report_pause)
 
     async def _report(self) -> None:
         self._mistakes.tell(self.model.queues.faults())
-        self._reporter.begin()
+        self._reporter.begin(self._clock.now())
+        while self._reporter.foresee():
+            await self._clock.sleep(0)
         while (reports := self._reporter.some(self._clock.now(), self._settings.report_slice)) is not None:
             records = [report_record(report, self.name, self._ids()) for report in reports]
             await self._send(records)

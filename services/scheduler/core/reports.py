@@ -2,19 +2,21 @@
 
 Not on the path of decisions: the shell asks for it now and then, in slices. Gangs of one lane share a
 reason, worked out once a round; a report is given out again only when its reason changed, or its
-place in the queue did enough to matter.
+place in the queue or the estimate of its start did enough to matter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
+from math import inf
 
 from services.scheduler.core import near, quota, room
 from services.scheduler.core.earmarks import Earmark
-from services.scheduler.core.gangs import Gang, Key
+from services.scheduler.core.foresight import Foresight, Outlook
+from services.scheduler.core.gangs import Gang, Key, OrderKey
 from services.scheduler.core.lanes import Behind, Lane, NoDomain, NoEntry, NoQuota, NoRoom, NotOpen
 from services.scheduler.core.model import Model
 from shared.events.contracts import GangReport, Reason
@@ -36,13 +38,19 @@ class _Told:
     generation: int
     reasons: Reasons
     position: int
+    outlook: Outlook
 
 
 class Reporter:
-    """Remembers what was told, and tells what changed."""
+    """Remembers what was told, and tells what changed. ``pause``: between two looks at who may start when."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, pause: timedelta = timedelta(0)) -> None:
         self._model = model
+        self._pause = pause
+        self._foresight: Foresight | None = None
+        self._foreseen: datetime | None = None
+        self._due: datetime | None = None
+        """When starts are to be worked out anew."""
         self._told: dict[Key, _Told | None] = {}
         self._round: Iterator[tuple[Gang, int, int]] = iter(())
         self._by_lane: dict[Lane, Reasons] = {}
@@ -56,7 +64,11 @@ class Reporter:
         told = self._told.get(key)
         return None if told is None else told.reasons[0].message
 
-    def begin(self) -> None:
+    def is_due(self, now: datetime) -> bool:
+        """Whether a round is due although nothing changed: for estimates that were put off, or passed."""
+        return self._due is not None and self._due <= now
+
+    def begin(self, now: datetime) -> None:
         """Start a round: fix the places in the queues."""
         queues: dict[str, list[Gang]] = {}
         for gang in self._model.unplaced:
@@ -67,6 +79,27 @@ class Reporter:
             places += [(gang, position, len(gangs)) for position, gang in enumerate(gangs, 1)]
         self._round = iter(places)
         self._by_lane.clear()
+        if self._foreseen is not None and now < self._foreseen + self._pause:
+            self._due = self._foreseen + self._pause
+            return
+        self._foreseen, self._due = now, None
+        self._foresight = Foresight(self._model, now, self._in_order(places))
+
+    def foresee(self) -> bool:
+        """Work out when one more gang may start, before the round's reports; False: there is none left."""
+        return self._foresight is not None and self._foresight.next()
+
+    def _in_order(self, places: Iterable[tuple[Gang, int, int]]) -> list[Gang]:
+        """Return gangs as they come: reserved ones, then by queue and place; queues take turns."""
+        model = self._model
+
+        def turn(item: tuple[Gang, int, int]) -> tuple[float, int, int, OrderKey]:
+            gang, position, _ = item
+            mark = model.reservations.of(gang.key)
+            rank = model.queues.get(gang.contract.queue).rank
+            return inf if mark is None else mark.start, -rank, position, gang.order
+
+        return [gang for gang, _, _ in sorted(places, key=turn)]
 
     def some(self, now: datetime, count: int) -> list[GangReport] | None:
         """Look at the next ``count`` gangs; return the reports that changed, None at the round's end."""
@@ -93,14 +126,17 @@ class Reporter:
         reasons = self._reasons(gang)
         contract = gang.contract
         told = self._told.get(gang.key)
+        outlook = Outlook() if self._foresight is None else self._foresight.of(gang.key)
+        self._look_again(outlook, now)
         if (
             told is not None
             and (told.uid, told.generation) == (contract.uid, contract.generation)
             and told.reasons == reasons
             and (told.position == position or abs(told.position - position) * 10 < position > _NEAR)
+            and not outlook.moved(told.outlook, now)
         ):
             return None
-        self._told[gang.key] = _Told(contract.uid, contract.generation, reasons, position)
+        self._told[gang.key] = _Told(contract.uid, contract.generation, reasons, position, outlook)
         return GangReport(
             gang=contract.ref,
             job=contract.job,
@@ -110,8 +146,16 @@ class Reporter:
             queue_length=length,
             reason=reasons[0],
             details=reasons[1:],
+            estimated_start=outlook.half,
+            estimated_start_p90=outlook.most,
+            outlook=outlook.words,
             at=now,
         )
+
+    def _look_again(self, outlook: Outlook, now: datetime) -> None:
+        """Have starts worked out anew when one has passed."""
+        if outlook.half is not None and outlook.half > now:
+            self._due = min(outlook.half, self._due or outlook.half)
 
     def _reasons(self, gang: Gang) -> Reasons:
         lane = gang.lane

@@ -14,13 +14,12 @@ from math import inf
 
 import numpy as np
 
+from services.scheduler.core import filling
 from services.scheduler.core.columns import BoolArray, FloatArray, IntArray, SlotArray
 from services.scheduler.core.earmarks import Place, by_slot
+from services.scheduler.core.filling import Counts
 from services.scheduler.core.gangs import Key
 from services.scheduler.core.model import Model
-from services.scheduler.core.shapes import Shape
-
-Counts = tuple[tuple[Shape, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +28,64 @@ class Start:
 
     at: float
     places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PodsThere:
+    """All pods that hold room and do not leave, those in flight included: a column each."""
+
+    slots: SlotArray
+    shapes: IntArray
+    """Numbers of shapes."""
+    ends: FloatArray
+    """When each ends at the latest, as declared (POSIX seconds)."""
+    since: FloatArray
+    """When it began (POSIX seconds)."""
+    queues: IntArray
+    """Numbers of queues, as among the victims."""
+    rows: SlotArray
+    """Its row among the victims; -1 in flight."""
+    flying: tuple[Key, ...]
+    """The gangs of those in flight, which are the last."""
+
+
+def pods_there(model: Model) -> PodsThere:
+    """Look at all pods that hold room."""
+    victims = model.victims
+    victims.refresh()
+    size = victims.size
+    rows = np.flatnonzero((victims.slot[:size] >= 0) & ~victims.leaving[:size])
+    there = PodsThere(
+        victims.slot[rows],
+        victims.shape[rows],
+        victims.ends[rows],
+        victims.since[rows],
+        victims.queue[rows],
+        rows,
+        (),
+    )
+    flying: list[tuple[int, int, float, float, int]] = []
+    keys: list[Key] = []
+    for flight in model.flights.by_number.values():
+        begins = flight.decision.decided_at.timestamp()
+        gang = model.gangs.get(flight.key)
+        seconds = None if gang is None else gang.contract.run_seconds
+        end = inf if seconds is None else begins + seconds
+        queue = victims.queue_number(flight.queue.name)
+        flying += [(slot, shape.number, end, begins, queue) for slot, shape in flight.pods.values()]
+        keys += [flight.key] * len(flight.pods)
+    if not flying:
+        return there
+    more = list(zip(*flying, strict=True))
+    return PodsThere(
+        np.concatenate((there.slots, np.array(more[0], np.intp))),
+        np.concatenate((there.shapes, np.array(more[1], np.int64))),
+        np.concatenate((there.ends, np.array(more[2]))),
+        np.concatenate((there.since, np.array(more[3]))),
+        np.concatenate((there.queues, np.array(more[4], np.int64))),
+        np.concatenate((rows, np.full(len(flying), -1, np.intp))),
+        tuple(keys),
+    )
 
 
 class Ends:
@@ -45,7 +102,11 @@ class Ends:
         for mark in model.reservations.others(key):
             height = mark.needs.shape[0]
             self._free[:height, mark.slots] -= mark.needs
-        self._slots, self._shapes, ends, since = self._pods(now.timestamp())
+        moment = now.timestamp()
+        there = pods_there(model)
+        self._slots, self._shapes, since = there.slots, there.shapes, there.since
+        ends = np.maximum(there.ends, moment)
+        since = np.where(ends == inf, since, 0.0)
         order = np.lexsort((since, ends))
         self._slots, self._shapes = self._slots[order], self._shapes[order]
         ends, since = ends[order], since[order]
@@ -53,7 +114,7 @@ class Ends:
         begins = np.flatnonzero(np.concatenate(([True], differs))) if ends.size else np.zeros(0, np.intp)
         self._bounds: list[int] = [0, *begins[1:].tolist(), *([ends.size] if ends.size else [])]
         """How many pods have ended at each of ``_times``. Those that end at once do so together."""
-        self._times: list[float] = [now.timestamp(), *ends[begins].tolist()]
+        self._times: list[float] = [moment, *ends[begins].tolist()]
 
     def soonest(self, counts: Counts) -> Start | None:
         """Return the first start, None when not even the end of all pods makes room."""
@@ -61,7 +122,7 @@ class Ends:
 
         def enough(at: int) -> bool:
             nonlocal found
-            places = self._places(counts, self._at(at))
+            places = filling.places(self._model.nodes, counts, self._at(at), self._shut)
             found = places or found
             return places is not None
 
@@ -91,30 +152,6 @@ class Ends:
 
     # ------------------------------------------------------------------ inside
 
-    def _pods(self, now: float) -> tuple[SlotArray, IntArray, FloatArray, FloatArray]:
-        """Return slot, number of shape, end and beginning of all pods on nodes, those in flight included."""
-        victims = self._model.victims
-        victims.refresh()
-        size = victims.size
-        rows = np.flatnonzero((victims.slot[:size] >= 0) & ~victims.leaving[:size])
-        slots, shapes = victims.slot[rows], victims.shape[rows]
-        ends, since = victims.ends[rows], victims.since[rows]
-        flying: list[tuple[int, int, float, float]] = []
-        for flight in self._model.flights.by_number.values():
-            begins = flight.decision.decided_at.timestamp()
-            gang = self._model.gangs.get(flight.key)
-            seconds = None if gang is None else gang.contract.run_seconds
-            end = inf if seconds is None else begins + seconds
-            flying += [(slot, shape.number, end, begins) for slot, shape in flight.pods.values()]
-        if flying:
-            more = list(zip(*flying, strict=True))
-            slots = np.concatenate((slots, np.array(more[0], np.intp)))
-            shapes = np.concatenate((shapes, np.array(more[1], np.int64)))
-            ends = np.concatenate((ends, np.array(more[2])))
-            since = np.concatenate((since, np.array(more[3])))
-        ends = np.maximum(ends, now)
-        return slots, shapes, ends, np.where(ends == inf, since, 0.0)
-
     def _first(self, enough: Callable[[int], bool]) -> int | None:
         """Return the first of the times at which it is enough."""
         low, high = 0, len(self._bounds) - 1
@@ -141,46 +178,3 @@ class Ends:
             for column, amount in shapes[shape].amounts:
                 free[column] += pods * amount
         return free
-
-    def _places(self, counts: Counts, free: IntArray) -> list[Place] | None:
-        """Place a gang in what is free, the shape with the least room to spare first; None: it fits not."""
-        spare = sorted(
-            (
-                (int(self._fits(shape, free).sum()) - count, number, shape, count)
-                for number, (shape, count) in enumerate(counts)
-            ),
-            key=lambda item: item[:2],
-        )
-        if spare[0][0] < 0:
-            return None
-        places: list[Place] = []
-        for _, _, shape, count in spare:
-            chosen = self._fill(shape, count, free)
-            if chosen is None:
-                return None
-            places.append(chosen)
-        return places
-
-    def _fill(self, shape: Shape, count: int, free: IntArray) -> Place | None:
-        """Take what pods of a shape need, the tightest node first, then by name."""
-        fits = self._fits(shape, free)
-        order = self._model.nodes.by_name()
-        order = order[fits[order] > 0]
-        order = order[np.argsort(fits[order], kind="stable")]
-        filled = np.cumsum(fits[order])
-        if not filled.size or filled[-1] < count:
-            return None
-        last = int(np.searchsorted(filled, count))
-        slots, taken = order[: last + 1], fits[order[: last + 1]]
-        taken[-1] -= int(filled[last]) - count
-        for column, amount in shape.amounts:
-            free[column, slots] -= taken * amount
-        return shape, tuple(slots.tolist()), tuple(taken.tolist())
-
-    def _fits(self, shape: Shape, free: IntArray) -> IntArray:
-        """Return how many pods of a shape fit, by slot."""
-        shape.rules.refresh()
-        rooms = [free[column] // amount for column, amount in shape.amounts]
-        fits: IntArray = np.maximum(np.minimum.reduce(rooms), 0)
-        fits[~shape.rules.allowed[: fits.size] | self._shut] = 0
-        return fits

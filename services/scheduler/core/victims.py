@@ -100,7 +100,7 @@ class Victims:
         self.slot[where] = [pod.slot for pod in pods]
         self.shape[where] = [pod.shape.number for pod in pods]
         self.priority[where] = [pod.priority for pod in pods]
-        self.queue[where] = [self.queues.setdefault(pod.queue, len(self.queues)) for pod in pods]
+        self.queue[where] = [self.queue_number(pod.queue) for pod in pods]
         self.scheduled[where] = [pod.scheduled for pod in pods]
         self.cooldown[where] = [pod.cooldown for pod in pods]
         self.since[where] = [pod.since for pod in pods]
@@ -110,6 +110,10 @@ class Victims:
         self.leaving[where] = [pod.leaving for pod in pods]
         for row in rows:
             self._count(row, 1)
+
+    def queue_number(self, queue: str) -> int:
+        """Return the number of a queue's name."""
+        return self.queues.setdefault(queue, len(self.queues))
 
     def lowest(self, queue: str) -> int | None:
         """Return the lowest priority of a willing pod of a queue, None when it has none."""

@@ -40,6 +40,8 @@ from shared.kube.port import Resource
 
 _UNREACHABLE: Final = timedelta(seconds=300)
 """After so long without its kubelet a node's pods are taken away (Kubernetes' default toleration)."""
+_ESTIMATE_PAUSE: Final = timedelta(seconds=10)
+"""Estimates of starts are worked out anew after so long, as in a cluster."""
 _TICK: Final = timedelta(microseconds=1)
 _MOST_TURNS: Final = 100_000
 """Turns of controllers at one moment."""
@@ -63,7 +65,7 @@ class Simulation:
         self._timeline = Timeline()
         self._history = History(self._timeline)
         self._measures = Measures(self._model)
-        self._reporter = Reporter(self._model)
+        self._reporter = Reporter(self._model, _ESTIMATE_PAUSE)
         parts = (self._store, self._timeline, self._history, self._model)
         self._claims = Claims(self._store, self._timeline)
         self._claims.on_change = self._claim_changed
@@ -162,7 +164,9 @@ class Simulation:
 
     def _report(self) -> None:
         """Note why gangs wait, as it changes."""
-        self._reporter.begin()
+        self._reporter.begin(self._timeline.now)
+        while self._reporter.foresee():
+            pass
         while (reports := self._reporter.some(self._timeline.now, 1000)) is not None:
             for report in reports:
                 gang, job = report.gang, report.job
@@ -172,7 +176,12 @@ class Simulation:
                     else self._groups.name_of((gang.namespace, gang.name))
                 )
                 reason = report.reason
-                self._history.waits(name, reason.message, is_news=self._told.get(name) != reason.code)
+                self._history.waits(
+                    name,
+                    reason.message,
+                    is_news=self._told.get(name) != reason.code,
+                    estimate=None if report.estimated_start is None else seconds(report.estimated_start),
+                )
                 self._told[name] = reason.code
         for namespace, name in self._reporter.ended():
             self._told.pop(full_name((namespace, name)), None)

@@ -90,7 +90,7 @@ class Groups:
         message = f"there is no PodGroup {key[1]} in namespace {key[0]}, which the pod names by annotation"
         record = self._history.gang(full_name(key))
         if record.reason != message:
-            self._history.waits(full_name(key), message, is_news=True)
+            self._history.waits(full_name(key), message, is_news=True, estimate=None)
 
     def _note(self, name: str, group: PlainGroup, pods: list[MemberPod]) -> None:
         phase = group.view.phase

@@ -18,6 +18,8 @@ class GangRecord:
     reason: str = ""
     queue: str = ""
     queued_at: float | None = None
+    estimated_start: float | None = None
+    """As it was last told, while it waited."""
     started_at: float | None = None
     finished_at: float | None = None
 
@@ -73,9 +75,11 @@ class History:
         if record.started_at is None:
             record.started_at = self.at
 
-    def waits(self, name: str, reason: str, *, is_news: bool) -> None:
-        """Note why a gang waits; it is told when the kind of reason is another."""
-        self.gang(name).reason = reason
+    def waits(self, name: str, reason: str, *, is_news: bool, estimate: float | None) -> None:
+        """Note why a gang waits, and when it may start; it is told when the kind of reason is another."""
+        record = self.gang(name)
+        record.reason = reason
+        record.estimated_start = estimate
         if is_news:
             self.tell("waits", f"Gang {name}", reason)
 

@@ -283,6 +283,29 @@ def test_explain_says_why_a_job_waits_with_numbers_place_and_next_step(pumice, g
     ]
 
 
+@pytest.mark.parametrize(
+    ("told", "line"),
+    [
+        ({"outlook": "nobody can say when"}, "may start: nobody can say when"),
+        (
+            {
+                "estimatedStart": "2001-01-01T00:00:00Z",
+                "estimatedStartP90": "2001-01-01T01:00:00Z",
+                "outlook": "when a/b ends on n1",
+            },
+            "may start: 2001-01-01 00:00:00Z (in 0s, p90 2001-01-01 01:00:00Z), when a/b ends on n1",
+        ),
+        (
+            {"estimatedStart": "2001-01-01T00:00:00Z", "estimatedStartP90": "2001-01-01T00:00:00Z"},
+            "may start: 2001-01-01 00:00:00Z (in 0s)",
+        ),
+    ],
+)
+def test_explain_says_when_a_job_may_start_or_that_nobody_can_say(pumice, gateway, told, line):
+    gateway.put("train", **{**WAITING, "waiting": {**WAITING["waiting"], **told}})
+    assert line in pumice("explain", "train")[1].splitlines()
+
+
 def test_explain_says_where_a_running_job_is(pumice, gateway):
     place = [{"pod": f"train-worker-{index}", "node": f"node-{index % 2}"} for index in range(3)]
     gateway.put("train", phase="Running", replicas=3, minAvailable=3, pods={"running": 3}, place=place)

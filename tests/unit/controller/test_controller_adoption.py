@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -294,6 +295,37 @@ def test_a_gang_that_started_says_so_instead_of_why_it_waited():
     assert [(one["type"], one["transitionID"]) for one in patch["status"]["conditions"]] == [
         ("Scheduled", "d-1")
     ]
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ({}, "0 of 2 fit"),
+        ({"position": 2, "queue_length": 3}, "0 of 2 fit; place 2 of 3 in queue default"),
+        ({"outlook": "nobody can say when"}, "0 of 2 fit; nobody can say when"),
+        (
+            {"estimated_start": EPOCH, "estimated_start_p90": EPOCH, "outlook": "when ns/a ends on n1"},
+            "0 of 2 fit; may start at 2026-03-01T12:00:00Z, when ns/a ends on n1",
+        ),
+        (
+            {"estimated_start": EPOCH, "estimated_start_p90": EPOCH + timedelta(hours=1)},
+            "0 of 2 fit; may start at 2026-03-01T12:00:00Z (p90 2026-03-01T13:00:00Z)",
+        ),
+    ],
+)
+def test_a_condition_says_why_the_place_and_when_it_may_start(told, says):
+    event = report().model_copy(update=told)
+    patch = plain_status_patch(plain(), PENDING, members(pod("a")), report=event, decision="", now=EPOCH)
+    assert [one["message"] for one in patch["status"]["conditions"]] == [says]
+
+
+def test_a_waiting_pod_says_when_it_may_start_once_that_is_known():
+    known = report().model_copy(update={"estimated_start": EPOCH})
+    later = report().model_copy(update={"estimated_start": EPOCH + timedelta(hours=1)})
+    first = waiting_patch(members(pod("a"))[0], None, report(), EPOCH)
+    patch = waiting_patch(members({**pod("a"), "status": first["status"]})[0], None, known, EPOCH)
+    assert patch["status"]["conditions"][0]["message"].endswith("; may start at 2026-03-01T12:00:00Z")
+    assert waiting_patch(members({**pod("a"), "status": patch["status"]})[0], None, later, EPOCH) is None
 
 
 def test_a_waiting_pod_says_that_no_node_takes_it_once():

@@ -186,6 +186,8 @@ def test_a_waiting_job_says_why_with_numbers_and_its_position(folded) -> None:
     assert view.waiting is not None
     assert (view.position, view.waiting.queue_length) == (2, 3)
     assert view.waiting.reason.numbers == {"needed": 8, "free": 6}
+    assert (view.waiting.estimated_start, view.waiting.estimated_start_p90) == (at(60), at(90))
+    assert view.waiting.outlook == "when default/other ends on n1"
 
 
 def test_a_report_about_an_older_generation_is_not_shown(folded) -> None:

@@ -157,11 +157,11 @@ def test_a_gang_that_is_tried_again_says_what_the_last_try_failed_of_once(messag
     change = {"failures": (failure,), "message": message}
     apply_result(model, result(decision.number, "rolled-back").model_copy(update=change))
     decide(model, START)
-    reporter.begin()
+    reporter.begin(START)
     (report,) = reporter.some(START, 10) or []
     assert report.reason.code == "retrying"
     assert report.reason.message == f"its last decision could not be carried out (1 in a row): {said}"
-    reporter.begin()
+    reporter.begin(START + timedelta(seconds=0.2))
     assert reporter.some(START + timedelta(seconds=0.2), 10) == []
 
 

@@ -33,7 +33,8 @@ def test_json_has_exactly_the_documented_fields(manifests: str) -> None:
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert list(found) == ["bindings", "evicted", "gangs", "queues", "events"]
-    assert list(found["gangs"]["default/j"]) == ["phase", "reason", "queued_at", "started_at", "finished_at"]
+    fields = ["phase", "reason", "queued_at", "estimated_start", "started_at", "finished_at"]
+    assert list(found["gangs"]["default/j"]) == fields
     assert set(found["queues"]["default"]) == {"allocated", "deserved", "share"}
     assert all({"at", "event", "object"} <= set(event) for event in found["events"])
 

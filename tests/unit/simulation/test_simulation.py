@@ -18,6 +18,7 @@ def test_a_job_runs_as_long_as_its_annotation_says() -> None:
         "phase": "Completed",
         "reason": "",
         "queued_at": 10.0,
+        "estimated_start": None,
         "started_at": 10.0,
         "finished_at": 70.0,
     }

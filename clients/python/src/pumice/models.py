@@ -78,6 +78,11 @@ class Waiting(Model):
     queue_length: int | None = None
     waiting_since: datetime | None = None
     estimated_start: datetime | None = None
+    """As likely as not it starts sooner; None: nobody can say."""
+    estimated_start_p90: datetime | None = None
+    """Nine times of ten it starts sooner."""
+    outlook: str = ""
+    """Whose end makes room; or why nobody can say when it starts."""
     as_of: datetime | None = None
 
 

@@ -172,10 +172,22 @@ def _obstacles(waiting: Waiting, now: datetime) -> list[str]:
         length = f" of {waiting.queue_length}" if waiting.queue_length else ""
         lines.append(f"position:  {waiting.position}{length} in its queue")
     if waiting.estimated_start is not None:
-        ahead = (aware(waiting.estimated_start) - now).total_seconds()
-        lines.append(f"may start: {stamp(waiting.estimated_start)} (in {duration(ahead)})")
+        lines.append(f"may start: {_start(waiting, now)}")
+    elif waiting.outlook:
+        lines.append(f"may start: {waiting.outlook}")
     steps = dict.fromkeys(one.next_step for one in (waiting.reason, *waiting.details) if one.next_step)
     return [*lines, *(f"next:      {step}" for step in steps)]
+
+
+def _start(waiting: Waiting, now: datetime) -> str:
+    """Return when it may start, how sure that is, and what it rests on."""
+    half, most = waiting.estimated_start, waiting.estimated_start_p90
+    if half is None:
+        return ""
+    ahead = (aware(half) - now).total_seconds()
+    late = "" if most is None or most == half else f", p90 {stamp(most)}"
+    why = f", {waiting.outlook}" if waiting.outlook else ""
+    return f"{stamp(half)} (in {duration(ahead)}{late}){why}"
 
 
 def placed(job: JobView) -> list[str]:
