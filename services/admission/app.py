@@ -18,6 +18,7 @@ from services.admission.adapters.keeping import (
 )
 from services.admission.adapters.parts import StartLog, TopicPart, WebhookPart
 from services.admission.adapters.submissions import Submissions, by_job
+from services.admission.adapters.trials import Trials
 from services.admission.adapters.view import LiveView
 from services.admission.adapters.webhooks import Metrics, Webhooks
 from services.admission.adapters.world import LiveWorld
@@ -33,6 +34,7 @@ from shared.errors import ConfigurationError
 from shared.events import topics
 from shared.events.consuming import Consuming
 from shared.events.contracts import JobSubmitted
+from shared.events.tailing import tail
 from shared.kube.port import Cluster
 from shared.liveness import watch
 from shared.log.port import EventLog
@@ -146,10 +148,13 @@ def _topic_part(
         pause=settings.ping_pause,
         patience=settings.ping_patience,
     )
+    trials = Trials(log, follower, defaults, clock)
+    answering = partial(tail, log, topics.TRIALS, trials.handle, clock=clock, telemetry=telemetry)
     return TopicPart(
         follower,
         consuming,
         watching,
+        answering,
         start_log=start_log,
         clock=clock,
         health=health,

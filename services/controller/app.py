@@ -34,6 +34,7 @@ from services.controller.adapters.recorder import Recorder
 from services.controller.adapters.start import ensure_queues
 from services.controller.adapters.storage import StorageViews
 from services.controller.adapters.trail import Trail
+from services.controller.adapters.trials import Trials
 from services.controller.adapters.views import Views, job_key
 from services.controller.core.exposing import Outside, check_pattern
 from services.controller.settings import ControllerSettings
@@ -50,6 +51,7 @@ from shared.events.contracts import (
     GangDecided,
     JobAdmitted,
 )
+from shared.events.tailing import tail
 from shared.keyed import KeyedLocks
 from shared.kube.events import EventRecorder
 from shared.kube.port import JSON, Cluster, Resource
@@ -81,6 +83,7 @@ class Controller:
     expiry: Expiry
     commands: CommandObjects
     consuming: Consuming
+    trials: Trials
     log: EventLog
     cluster: Cluster
     ownership: Ownership
@@ -111,7 +114,12 @@ class Controller:
             group.create_task(self.expiry.run())
             group.create_task(self.intake.reports(self.log))
             group.create_task(self.consuming.run())
+            group.create_task(self._answer_trials())
             self.health.ok("start")
+
+    async def _answer_trials(self) -> NoReturn:
+        hands = self.hands
+        await tail(self.log, topics.TRIALS, self.trials.handle, clock=hands.clock, telemetry=hands.telemetry)
 
     async def _recover(self) -> None:
         """Bring the topics in line with what exists, before anything is decided or carried out."""
@@ -276,6 +284,7 @@ def build(
         expiry=expiry,
         commands=commands,
         consuming=consuming,
+        trials=Trials(log, hands, dry_runs),
         log=log,
         cluster=cluster,
         ownership=Ownership(log, cluster, clock, where=settings.log, replace=settings.replace_cluster),

@@ -7,6 +7,7 @@ import socket
 
 from starlette.types import ASGIApp
 
+from services.gateway.adapters.asking import Trials
 from services.gateway.adapters.context import Context
 from services.gateway.adapters.following import Follower
 from services.gateway.adapters.http import make_app
@@ -63,6 +64,7 @@ class Gateway:
             self._context.telemetry.log.info("listening on %s", self._url)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._context.follower.run())
+            tasks.create_task(self._context.trials.run())
             if bound is not None:
                 tasks.create_task(
                     serve(
@@ -100,6 +102,7 @@ def build(
             follower=follower,
             watchers=watchers,
             publisher=publisher,
+            trials=Trials(log, clock, telemetry),
             metrics=metrics,
             clock=clock,
             ids=ids,

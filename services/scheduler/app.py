@@ -17,6 +17,8 @@ from typing import Final
 from services.scheduler.adapters.metrics import Metrics
 from services.scheduler.adapters.policies import first_of_file, follow_file
 from services.scheduler.adapters.pool import GROUP, Pool
+from services.scheduler.adapters.publish import SOURCE
+from services.scheduler.adapters.trials import nowhere
 from services.scheduler.core.configuration import configure
 from services.scheduler.core.own import PluginError
 from services.scheduler.settings import SchedulerSettings
@@ -24,8 +26,10 @@ from shared.clock import Clock
 from shared.errors import ContractError, Fenced, Unavailable
 from shared.events import topics
 from shared.events.codec import decode
-from shared.events.contracts import GangReady
+from shared.events.contracts import Contract, GangReady, TrialReady
 from shared.events.dead_letters import bury
+from shared.events.tailing import tail
+from shared.events.trials import trial_record
 from shared.liveness import watch
 from shared.log.core.partitioner import partition_for
 from shared.log.port import Consumer, Delivery, EventLog, TopicPartition
@@ -101,6 +105,9 @@ class Scheduler:
                         telemetry=self._telemetry,
                     )
                 )
+            tasks.create_task(
+                tail(self._log, topics.TRIALS, self._try_out, clock=self._clock, telemetry=self._telemetry)
+            )
             while True:
                 await self._schedule()
 
@@ -199,6 +206,18 @@ class Scheduler:
         self.pools.pop(name, None)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+    # ------------------------------------------------------------------ trials
+
+    async def _try_out(self, event: Contract) -> None:
+        """Say what would be decided about a gang, if its pool is ours."""
+        if not isinstance(event, TrialReady) or self._partition(event.gang.pool) not in self._assigned:
+            return
+        pool = self.pools.get(event.gang.pool)
+        now = self._clock.now()
+        answer = nowhere(event, now) if pool is None else pool.try_out(event, now)
+        if answer is not None:
+            await self._log.producer.send(trial_record(answer, f"{SOURCE}/{event.gang.pool}", now))
 
     # ------------------------------------------------------------------ podgroup-ready
 

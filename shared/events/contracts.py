@@ -631,6 +631,63 @@ class GangReport(Contract):
     at: datetime
 
 
+# --------------------------------------------------------------------------------------- trials
+
+
+class TrialRequested(Contract):
+    """Somebody wants to know what would become of a job. It is not submitted."""
+
+    TYPE = "dev.pumice.trial.requested.v1"
+    trial: str
+    job: dict[str, Any]
+    """A Volcano Job object, as in ``JobSubmitted``."""
+
+
+class TrialAdmitted(Contract):
+    """A job that is tried out would be admitted: with its defaults."""
+
+    TYPE = "dev.pumice.trial.admitted.v1"
+    trial: str
+    job: dict[str, Any]
+
+
+class TrialReady(Contract):
+    """The gang that a job which is tried out would have. Its pods would be made as it says."""
+
+    TYPE = "dev.pumice.trial.ready.v1"
+    trial: str
+    gang: Gang
+
+
+class TrialOutcome(StrEnum):
+    """What would become of a job."""
+
+    REJECTED = "rejected"
+    STARTS = "starts"
+    EVICTS = "evicts"
+    """It would start once others have left for it."""
+    WAITS = "waits"
+
+
+class TrialAnswered(Contract):
+    """What would become of a job if it were submitted now. Nothing was done."""
+
+    TYPE = "dev.pumice.trial.answered.v1"
+    trial: str
+    outcome: TrialOutcome
+    violations: tuple[Violation, ...] = ()
+    """Of one that would be rejected: every reason."""
+    bindings: tuple[Binding, ...] = ()
+    """Where the pods of its minimum would go."""
+    evictions: tuple[Eviction, ...] = ()
+    """Who would leave for it."""
+    later: Count = 0
+    """Pods beyond the minimum: they take what room there is afterwards."""
+    report: GangReport | None = None
+    """Of one that would wait: why, and when it may start."""
+    at: datetime
+
+
 # ---------------------------------------------------------------------------------- cluster-state
 
 
@@ -850,6 +907,10 @@ Event = (
     | CycleDecided
     | DecisionApplied
     | GangReport
+    | TrialRequested
+    | TrialAdmitted
+    | TrialReady
+    | TrialAnswered
     | ClusterFact
     | QueueUsage
 )
@@ -868,6 +929,10 @@ EVENTS: dict[str, type[Contract]] = {
         CycleDecided,
         DecisionApplied,
         GangReport,
+        TrialRequested,
+        TrialAdmitted,
+        TrialReady,
+        TrialAnswered,
         NodeState,
         PodState,
         QueueState,

@@ -29,6 +29,7 @@ BIND_RESULTS: Final = "bind-results"
 SCHEDULING_REPORTS: Final = "scheduling-reports"
 JOB_LIFECYCLE: Final = "job-lifecycle"
 QUEUE_USAGE: Final = "queue-usage"
+TRIALS: Final = "trials"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +133,13 @@ TOPICS: Final[dict[str, Topic]] = {
             ("controller",),
             "Each change of a job's phase.",
             (c.JobPhaseChanged,),
+        ),
+        Topic(
+            _log(TRIALS, 1, 1, GANG_BYTES),
+            "trial",
+            ("gateway", "admission", "controller", "scheduler"),
+            "What would become of a job: the question, how far it is, and the answer. Read from its end on.",
+            (c.TrialRequested, c.TrialAdmitted, c.TrialReady, c.TrialAnswered),
         ),
         Topic(
             _compacted(QUEUE_USAGE, 1),

@@ -18,7 +18,18 @@ from services.gateway.settings import GatewaySettings
 from shared.clock import SystemClock
 from shared.events import topics
 from shared.events.codec import decode, encode
-from shared.events.contracts import CommandJob, CommandQueue, JobSubmitted, PodState
+from shared.events.contracts import (
+    Binding,
+    CommandJob,
+    CommandQueue,
+    Eviction,
+    Gang,
+    JobSubmitted,
+    PodState,
+    TrialAnswered,
+    TrialReady,
+)
+from shared.events.trials import trial_record
 from shared.log.memory import MemoryLog
 from shared.log.port import Record
 from shared.telemetry.spans import job_trace
@@ -26,6 +37,16 @@ from shared.telemetry.telemetry import Telemetry
 from tests.fixtures.gateway_story import Said, Story, node, queue
 
 SHORT = {"name": "train", "image": "pytorch", "gpus": 8, "workers": 2}
+GANG = Gang(
+    namespace="default",
+    name="g",
+    uid="u",
+    pool="gpu",
+    min_member=1,
+    tasks=(),
+    created_at="2026-01-01T00:00:00Z",
+    ready_since="2026-01-01T00:00:00Z",
+)
 ASKER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
@@ -558,3 +579,55 @@ async def test_a_mistake_of_ours_is_a_500_problem_and_a_log_line(
     assert (answer.status_code, answer.json()["code"]) == (500, "internal")
     assert answer.headers["content-type"] == "application/problem+json"
     assert any(record.exc_info for record in caplog.records if record.name == "pumice.gateway")
+
+
+async def test_a_trial_that_nobody_answers_names_who_did_not(world):
+    async with world.running() as http:
+        answer = await http.post("/v1/trials?timeout=100ms", json=SHORT)
+        problem = answer.json()
+        assert (answer.status_code, problem["code"]) == (504, "no-answer")
+        assert problem["detail"] == "admission did not answer within 0.1 s: does it run?"
+        asking = asyncio.create_task(http.post("/v1/trials?timeout=500ms", json=SHORT))
+        (_, asked) = await _asked(world, 2)
+        ready = TrialReady(trial=asked.trial, gang=GANG)
+        await world.log.producer.send(trial_record(ready, "/x", SystemClock().now()))
+        detail = (await asking).json()["detail"]
+        assert detail == "the scheduler of node pool gpu did not answer within 0.5 s: does it run?"
+        assert await world.published(topics.JOB_SUBMITTED) == []
+
+
+async def test_a_trial_is_answered_as_the_scheduler_says(world):
+    async with world.running() as http:
+        asking = asyncio.create_task(http.post("/v1/trials?timeout=5s", json=SHORT))
+        (asked,) = await _asked(world, 1)
+        assert asked.job["metadata"]["name"] == "train"
+        said = TrialAnswered(
+            trial=asked.trial,
+            outcome="evicts",
+            bindings=(Binding(pod="train-0", task="worker", node="n1"),),
+            evictions=(Eviction(namespace="a", pod="b", uid="c", reason="for train"),),
+            later=2,
+            at=SystemClock().now(),
+        )
+        for event in (said.model_copy(update={"trial": "another"}), said, said):
+            await world.log.producer.send(trial_record(event, "/x", SystemClock().now()))
+        answer = await asking
+        assert answer.status_code == 200
+        found = answer.json()
+        assert (found["outcome"], found["later"], found["waiting"]) == ("evicts", 2, None)
+        assert [(one["pod"], one["node"]) for one in found["place"]] == [("train-0", "n1")]
+        assert found["evicted"] == [{"namespace": "a", "pod": "b", "reason": "for train"}]
+
+
+async def test_a_body_that_is_no_job_is_not_tried_out(world):
+    async with world.running() as http:
+        assert (await http.post("/v1/trials", json={"kind": "Pod"})).status_code == 400
+        assert await world.published(topics.TRIALS) == []
+
+
+async def _asked(world, count: int) -> list:
+    """Return so many questions, once they are there."""
+    async with asyncio.timeout(10):
+        while len(found := await world.published(topics.TRIALS)) < count:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+    return [one.data for one in found]

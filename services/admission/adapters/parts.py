@@ -28,6 +28,7 @@ class TopicPart:
         follower: Follower,
         consuming: Consuming,
         watching: Callable[[], Coroutine[Any, Any, None]],
+        trials: Callable[[], Coroutine[Any, Any, None]],
         *,
         start_log: StartLog | None,
         clock: Clock,
@@ -37,6 +38,7 @@ class TopicPart:
         self._follower = follower
         self._consuming = consuming
         self._watching = watching
+        self._trials = trials
         self._start_log = start_log
         self._clock = clock
         self._health = health
@@ -52,6 +54,7 @@ class TopicPart:
             tasks.create_task(self._watching())
             await self._follower.trusted()
             tasks.create_task(self._consuming.run())
+            tasks.create_task(self._trials())
 
     async def _until_started(self) -> None:
         """Start the log, if nobody has; say once that it is away."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import orjson
 from fastapi.responses import Response
 
+from services.gateway.adapters.asking import Trials
 from services.gateway.adapters.following import Follower
 from services.gateway.adapters.metrics import Metrics
 from services.gateway.adapters.problems import away, not_found
@@ -34,6 +35,7 @@ class Context:
     follower: Follower
     watchers: Watchers
     publisher: Publisher
+    trials: Trials
     metrics: Metrics
     clock: Clock
     ids: Callable[[], str]

@@ -133,6 +133,7 @@ _WHY: Final = {
     413: ("too-large", "The job is larger than the log takes."),
     422: ("rejected", "The job was rejected, or a parameter is wrong; every reason."),
     503: ("unavailable", "The log is away; `Retry-After` says when to try again."),
+    504: ("no-answer", "A service that has to be asked did not answer in time."),
 }
 
 PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {

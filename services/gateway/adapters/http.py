@@ -15,6 +15,7 @@ from services.gateway.adapters.documents import short_definitions
 from services.gateway.adapters.jobs import JobRoutes
 from services.gateway.adapters.queues import QueueRoutes
 from services.gateway.adapters.streams import StreamRoutes
+from services.gateway.adapters.trials import TrialRoutes
 from services.gateway.adapters.world import WorldRoutes
 from shared.clock import Clock
 from shared.telemetry.telemetry import Telemetry
@@ -30,6 +31,7 @@ def make_app(context: Context) -> ASGIApp:
     problems.install(app)
     for routes in (
         JobRoutes(context),
+        TrialRoutes(context),
         StreamRoutes(context),
         CommandRoutes(context),
         QueueRoutes(context),

@@ -10,6 +10,7 @@ from services.gateway.core.facts import Entry, Model
 from services.gateway.core.incarnation import FINAL, RESTING, Incarnation, last_rejection
 from services.gateway.core.timeline import Interval, bounds, intervals
 from services.gateway.core.views import (
+    EvictedPod,
     HistoryEntry,
     JobDetail,
     JobSummary,
@@ -19,9 +20,10 @@ from services.gateway.core.views import (
     PhaseTime,
     PlacedPod,
     Rejection,
+    TrialView,
     Waiting,
 )
-from shared.events.contracts import DecisionApplied, DecisionOutcome, GangDecided, GangReport
+from shared.events.contracts import DecisionApplied, DecisionOutcome, GangDecided, GangReport, TrialAnswered
 
 _ENDING: Final = FINAL | {"Completing", "Terminating"}
 _WHOLE_JOB: Final = {"job"}  # of a submission; a report's job is a name, which the address has
@@ -140,8 +142,10 @@ def _current_report(job: Incarnation) -> GangReport | None:
 
 def _waiting(job: Incarnation) -> Waiting | None:
     report = _current_report(job)
-    if report is None:
-        return None
+    return None if report is None else _waits(report)
+
+
+def _waits(report: GangReport) -> Waiting:
     return Waiting(
         reason=report.reason,
         details=report.details,
@@ -152,6 +156,21 @@ def _waiting(job: Incarnation) -> Waiting | None:
         estimated_start_p90=report.estimated_start_p90,
         outlook=report.outlook,
         as_of=report.at,
+    )
+
+
+def trial_view(answer: TrialAnswered, namespace: str, name: str) -> TrialView:
+    """Return what would become of a job."""
+    return TrialView(
+        namespace=namespace,
+        name=name,
+        outcome=answer.outcome.value,
+        place=tuple(PlacedPod(pod=one.pod, task=one.task, node=one.node) for one in answer.bindings),
+        later=answer.later,
+        evicted=tuple(
+            EvictedPod(namespace=one.namespace, pod=one.pod, reason=one.reason) for one in answer.evictions
+        ),
+        waiting=None if answer.report is None else _waits(answer.report),
     )
 
 

@@ -112,6 +112,29 @@ class Waiting(View):
     as_of: datetime
 
 
+class EvictedPod(View):
+    """A pod that would leave for a job."""
+
+    namespace: str
+    pod: str
+    reason: str
+
+
+class TrialView(View):
+    """What would become of a job if it were submitted now. Nothing was done."""
+
+    namespace: str
+    name: str
+    outcome: str
+    """``starts``, ``evicts`` (it starts once others have left for it) or ``waits``."""
+    place: tuple[PlacedPod, ...] = ()
+    """Where the pods of its minimum would go."""
+    later: int = 0
+    """Pods beyond the minimum: they take what room there is afterwards."""
+    evicted: tuple[EvictedPod, ...] = ()
+    waiting: Waiting | None = None
+
+
 class PhaseTime(View):
     """A phase of the way, with its time. ``end`` null: it goes on."""
 

@@ -26,10 +26,12 @@ from services.scheduler.adapters.publish import (
     report_end,
     report_record,
 )
+from services.scheduler.adapters.trials import answered
 from services.scheduler.core.cycle import decide
 from services.scheduler.core.decisions import Decision, Outcome
 from services.scheduler.core.events import event_of
 from services.scheduler.core.model import Model
+from services.scheduler.core.own import PluginError
 from services.scheduler.core.replay import Inputs, is_fresh
 from services.scheduler.core.reports import Reporter
 from services.scheduler.core.results import adopt, give_up, recall
@@ -38,7 +40,7 @@ from shared.clock import Clock
 from shared.errors import ContractError, TooLarge, Unavailable
 from shared.events import topics
 from shared.events.codec import decode
-from shared.events.contracts import CycleDecided, Gang, GangDecided, Reason
+from shared.events.contracts import CycleDecided, Gang, GangDecided, Reason, TrialAnswered, TrialReady
 from shared.log.port import Delivery, EventLog, Reader, Record, TopicPartition, TransactionalProducer
 from shared.plugins import Maker
 from shared.service import Health, Ids
@@ -101,6 +103,7 @@ class Pool:
         self._fresh_due = 0.0
         self._cycle = 0
         self._changed = True
+        self._caught_up = False
 
     # ------------------------------------------------------------------ input
 
@@ -116,6 +119,16 @@ class Pool:
         self._policies.take(text, source)
         self._notice()
 
+    def try_out(self, event: TrialReady, now: datetime) -> TrialAnswered | None:
+        """Say what would be decided about a gang; None while nothing is decided here."""
+        if not (self._caught_up and self._policies.usable):
+            return None
+        try:
+            return answered(self.model, event, now)
+        except PluginError as error:
+            self._telemetry.log.warning("nothing can be tried out: %s", error, extra={"pool": self.name})
+            return None
+
     async def run(self) -> None:
         """Schedule until cancelled.
 
@@ -126,6 +139,7 @@ class Pool:
             await self._patiently(self._open)
             state, results = await self._patiently(self._catch_up)
             self._policies.start()
+            self._caught_up = True
             self._health.ok(f"pool {self.name}")
             self._telemetry.log.info(
                 "scheduling",

@@ -33,11 +33,11 @@ from services.scheduler.core.lanes import (
 from services.scheduler.core.layout import Layout, by_group, in_steps, is_laid_out, layout_of, plain_layout
 from services.scheduler.core.model import Model
 from services.scheduler.core.near import Placed
-from services.scheduler.core.plan import Plan, Trial
+from services.scheduler.core.plan import Plan, Trial, take_back
 from services.scheduler.core.queues import Queue
 from services.scheduler.core.reserving import next_renewal, reserve
 from services.scheduler.core.settle import could_ever_fit, follow, settle
-from services.scheduler.core.shadow import in_shadow
+from services.scheduler.core.shadow import in_shadow, usable_by
 from services.scheduler.core.shapes import Shape, amounts_of
 from services.scheduler.core.turns import Turns
 from services.scheduler.core.zones import keep_hours
@@ -82,6 +82,14 @@ def decide(model: Model, now: datetime, *, limit: int | None = None) -> Outcome:
         not finished or bool(model.waiting.active),
         datetime.fromtimestamp(min(wake), UTC) if wake else None,
     )
+
+
+def rehearse(model: Model, lane: Lane, gang: Gang, now: datetime) -> tuple[Placed, Stop | None]:
+    """Try a gang that is in no lane of the model, as a cycle would whose turn it is; nothing is kept.
+
+    The gang is in ``lane``. Return what each of its parts would take, or what would stop it.
+    """
+    return _Cycle(model, now).rehearse(lane, gang)
 
 
 @dataclass(slots=True, eq=False)
@@ -170,6 +178,26 @@ class _Cycle:
                 placed, stop = self._try(lane, gang)
                 if stop is None:
                     self._enter(lane, gang, placed)
+
+    def rehearse(self, lane: Lane, gang: Gang) -> tuple[Placed, Stop | None]:
+        """Try a gang beside all reservations, then in the shadow of those that it may use."""
+        stop = self._obstacle(lane, gang.order)
+        if stop is not None:
+            return [], stop
+        placed, stop = self._tried(lane, gang)
+        usable = usable_by(self.model, gang, self.now) if isinstance(stop, NoRoom) else ()
+        if usable:
+            with self.model.reservations.lifted(usable):
+                found, still = self._tried(lane, gang)
+            placed, stop = (found, None) if still is None else (placed, stop)
+        return placed, stop
+
+    def _tried(self, lane: Lane, gang: Gang) -> tuple[Placed, Stop | None]:
+        """Place a lane's gang, and take it back."""
+        placed, stop = self._try(lane, gang)
+        for part in reversed(placed):
+            take_back(self.model, part)
+        return placed, stop
 
     def _enter(self, lane: Lane, gang: Gang, placed: Placed) -> None:
         """Decide what was placed of a gang's minimum."""

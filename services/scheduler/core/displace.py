@@ -55,7 +55,7 @@ def begin(model: Model, gang: Gang, now: datetime, *, enqueue: bool) -> Decision
 
 def _decide(model: Model, gang: Gang, found: Found, now: datetime) -> Decision:
     decision = begin(model, gang, now, enqueue=False)
-    decision.evictions = tuple(_evictions(model, gang, found))
+    decision.evictions = tuple(evictions(model, gang, found))
     until = now + model.policy.eviction.earmark
     decision.reservations = tuple(kept_rows(model, gang, found.places, until))
     model.waiting.leave(gang)
@@ -65,7 +65,8 @@ def _decide(model: Model, gang: Gang, found: Found, now: datetime) -> Decision:
     return decision
 
 
-def _evictions(model: Model, gang: Gang, found: Found) -> Iterable[Eviction]:
+def evictions(model: Model, gang: Gang, found: Found) -> Iterable[Eviction]:
+    """Yield who leaves for a gang, as the log has it."""
     victims, contract = model.victims, gang.contract
     name = f"{contract.namespace}/{contract.job or contract.name}"
     for bundle in found.bundles:

@@ -53,20 +53,23 @@ class Evictor:
 
     def heads(self) -> list[tuple[Lane, Gang]]:
         """Return the stopped lanes that somebody might be evicted for, in the order of their turns."""
-        stopped = [
-            lane
-            for lane in self._model.waiting.lanes.values()
-            if not lane.surplus and isinstance(lane.stop, NoRoom | NoQuota) and lane.is_plain
-        ]
+        stopped = [lane for lane in self._model.waiting.lanes.values() if _lacks(lane)]
         if not stopped:
             return []
         self._model.victims.refresh()
         found: list[tuple[tuple[object, ...], Lane, Gang]] = []
         for lane in stopped if len(self._model.victims) else ():
             head = lane.head()
-            if head and self._might(lane, head[1]) and could_ever_fit(self._model, lane):
+            if head and self._helps(lane, head[1]):
                 found.append(((*self._turn(lane.queue), head[0]), lane, head[1]))
         return [(lane, gang) for _, lane, gang in sorted(found, key=lambda item: item[0])]
+
+    def find_for(self, lane: Lane, gang: Gang) -> Found | None:
+        """As :meth:`find`, for a gang that is in no lane of the model; ``lane`` says what stopped it."""
+        self._model.victims.refresh()
+        if not (_lacks(lane) and len(self._model.victims) and self._helps(lane, gang)):
+            return None
+        return self.find(lane, gang)
 
     def find(self, lane: Lane, gang: Gang) -> Found | None:
         """Return who has to go for a gang, None when it cannot be helped."""
@@ -93,6 +96,10 @@ class Evictor:
         self._model.victims.refresh()
 
     # ------------------------------------------------------------------ who at all
+
+    def _helps(self, lane: Lane, gang: Gang) -> bool:
+        """Whether it could help a stopped gang at all that somebody goes."""
+        return self._might(lane, gang) and could_ever_fit(self._model, lane)
 
     def _might(self, lane: Lane, gang: Gang) -> bool:
         contract = gang.contract
@@ -301,3 +308,8 @@ class Evictor:
         if self._leaving is None:
             self._leaving = leaving(self._model)
         return self._leaving
+
+
+def _lacks(lane: Lane) -> bool:
+    """Whether a lane's gangs lack what others hold."""
+    return not lane.surplus and isinstance(lane.stop, NoRoom | NoQuota) and lane.is_plain

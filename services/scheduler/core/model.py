@@ -412,7 +412,7 @@ class Model:
             self._inherit(gang, old)
             self._forget(old)
         self.gangs[key] = gang
-        self._count_workload(gang, 1)
+        self.count_workload(gang, 1)
         for name, pod in self._pods_of.get(key, {}).items():
             self._place_pod(gang, name, pod)
         for name in self.flights.pods_of(contract.ref):
@@ -460,14 +460,15 @@ class Model:
             gang.trouble = old.trouble
 
     def _forget(self, gang: Gang) -> None:
-        self._count_workload(gang, -1)
+        self.count_workload(gang, -1)
         self.dirty.pop(gang, None)
         self.unplaced.pop(gang, None)
         self.promises.drop(gang)
         self.set_wanted(gang, {})
         self.waiting.leave(gang)
 
-    def _count_workload(self, gang: Gang, sign: int) -> None:
+    def count_workload(self, gang: Gang, sign: int) -> None:
+        """Count a gang's members in the workload (-1: no longer)."""
         if gang.contract.pool == self.pool:
             for task in gang.tasks:
                 self.workload.add(task.shape, sign * len(task.names))

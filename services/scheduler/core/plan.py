@@ -6,6 +6,7 @@ shape sees it; leaving the block without ``trial.commit()`` takes everything bac
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -80,24 +81,29 @@ class Trial:
     def rollback(self, mark: int = 0) -> list[tuple[Shape, Taken]]:
         """Take back, last first, what was taken since a mark: else everything. Return it."""
         gone = self._log[mark:]
-        for shape, taken in reversed(gone):
-            self._charge(shape, taken, -1)
+        take_back(self._model, gone)
         del self._log[mark:]
         return gone
 
     def retake(self, gone: list[tuple[Shape, Taken]]) -> None:
         """Take again what was taken back, and is free still."""
         for shape, taken in gone:
-            self._charge(shape, taken, 1)
+            _charge(self._model, shape, taken, 1)
         self._log += gone
 
-    def _charge(self, shape: Shape, taken: Taken, sign: int) -> None:
-        nodes = self._model.nodes
-        charge = nodes.place if sign > 0 else nodes.take_back
-        if not taken.placed:
-            charge(shape.charged, taken.slots, taken.counts, shape.mounts)
-        for slot, placed in zip(taken.places(), taken.placed, strict=False):
-            charge(placed.charged, [slot], [1], placed.mounts)
+
+def take_back(model: Model, log: Sequence[tuple[Shape, Taken]]) -> None:
+    """Give back, last first, what was taken."""
+    for shape, taken in reversed(log):
+        _charge(model, shape, taken, -1)
+
+
+def _charge(model: Model, shape: Shape, taken: Taken, sign: int) -> None:
+    charge = model.nodes.place if sign > 0 else model.nodes.take_back
+    if not taken.placed:
+        charge(shape.charged, taken.slots, taken.counts, shape.mounts)
+    for slot, placed in zip(taken.places(), taken.placed, strict=False):
+        charge(placed.charged, [slot], [1], placed.mounts)
 
 
 class Plan:

@@ -70,36 +70,18 @@ class Reporter:
 
     def begin(self, now: datetime) -> None:
         """Start a round: fix the places in the queues."""
-        queues: dict[str, list[Gang]] = {}
-        for gang in self._model.unplaced:
-            queues.setdefault(gang.contract.queue, []).append(gang)
-        places: list[tuple[Gang, int, int]] = []
-        for gangs in queues.values():
-            gangs.sort(key=lambda gang: gang.order)
-            places += [(gang, position, len(gangs)) for position, gang in enumerate(gangs, 1)]
+        places = places_in_queues(self._model)
         self._round = iter(places)
         self._by_lane.clear()
         if self._foreseen is not None and now < self._foreseen + self._pause:
             self._due = self._foreseen + self._pause
             return
         self._foreseen, self._due = now, None
-        self._foresight = Foresight(self._model, now, self._in_order(places))
+        self._foresight = Foresight(self._model, now, in_order(self._model, places))
 
     def foresee(self) -> bool:
         """Work out when one more gang may start, before the round's reports; False: there is none left."""
         return self._foresight is not None and self._foresight.next()
-
-    def _in_order(self, places: Iterable[tuple[Gang, int, int]]) -> list[Gang]:
-        """Return gangs as they come: reserved ones, then by queue and place; queues take turns."""
-        model = self._model
-
-        def turn(item: tuple[Gang, int, int]) -> tuple[float, int, int, OrderKey]:
-            gang, position, _ = item
-            mark = model.reservations.of(gang.key)
-            rank = model.queues.get(gang.contract.queue).rank
-            return inf if mark is None else mark.start, -rank, position, gang.order
-
-        return [gang for gang, _, _ in sorted(places, key=turn)]
 
     def some(self, now: datetime, count: int) -> list[GangReport] | None:
         """Look at the next ``count`` gangs; return the reports that changed, None at the round's end."""
@@ -161,18 +143,46 @@ class Reporter:
         lane = gang.lane
         if lane is None:
             mark = self._model.earmarks.of(gang.key)
-            return (_outside(gang) if mark is None else _leaving(self._model, mark),)
+            return (outside(gang) if mark is None else _leaving(self._model, mark),)
         reasons = self._by_lane.get(lane)
         if reasons is None:
-            reasons = tuple(map(_short, explain(self._model, lane)[:_MOST_REASONS]))
-            self._by_lane[lane] = reasons
+            reasons = self._by_lane[lane] = reasons_of(self._model, lane)
         return reasons
+
+
+def places_in_queues(model: Model) -> list[tuple[Gang, int, int]]:
+    """Return all that wait, each with its place in its queue (from 1) and that queue's length."""
+    queues: dict[str, list[Gang]] = {}
+    for gang in model.unplaced:
+        queues.setdefault(gang.contract.queue, []).append(gang)
+    places: list[tuple[Gang, int, int]] = []
+    for gangs in queues.values():
+        gangs.sort(key=lambda gang: gang.order)
+        places += [(gang, position, len(gangs)) for position, gang in enumerate(gangs, 1)]
+    return places
+
+
+def in_order(model: Model, places: Iterable[tuple[Gang, int, int]]) -> list[Gang]:
+    """Return gangs as they come: reserved ones, then by queue and place; queues take turns."""
+
+    def turn(item: tuple[Gang, int, int]) -> tuple[float, int, int, OrderKey]:
+        gang, position, _ = item
+        mark = model.reservations.of(gang.key)
+        rank = model.queues.get(gang.contract.queue).rank
+        return inf if mark is None else mark.start, -rank, position, gang.order
+
+    return [gang for gang, _, _ in sorted(places, key=turn)]
 
 
 def _short(reason: Reason) -> Reason:
     if len(reason.message) <= _MOST_WORDS:
         return reason
     return reason.model_copy(update={"message": f"{reason.message[:_MOST_WORDS]} …"})
+
+
+def reasons_of(model: Model, lane: Lane) -> Reasons:
+    """Say why the gangs of a lane wait, in as many words as a report has room for."""
+    return tuple(map(_short, explain(model, lane)[:_MOST_REASONS]))
 
 
 def explain(model: Model, lane: Lane) -> Reasons:  # noqa: PLR0911 - one for each case
@@ -218,7 +228,8 @@ def _leaving(model: Model, mark: Earmark) -> Reason:
     )
 
 
-def _outside(gang: Gang) -> Reason:
+def outside(gang: Gang) -> Reason:
+    """Say why a gang is not even tried."""
     if gang.held is not None:
         return gang.held
     needs = gang.needs

@@ -29,12 +29,17 @@ def in_shadow(model: Model, now: datetime) -> Iterator[tuple[Lane, Gang, tuple[K
     found: list[tuple[int, OrderKey, Lane, Gang, tuple[Key, ...]]] = []
     for lane in _lanes(model, tuple(mark.key for mark in marks)):
         for key, gang in islice(lane.members(), _MOST):
-            usable = tuple(mark.key for mark in marks if _may_use(model, gang, mark, now))
+            usable = usable_by(model, gang, now)
             if usable:
                 found.append((-lane.queue.rank, key, lane, gang, usable))
     found.sort(key=lambda item: item[:2])
     for _, _, lane, gang, usable in found:
         yield lane, gang, usable
+
+
+def usable_by(model: Model, gang: Gang, now: datetime) -> tuple[Key, ...]:
+    """Return the gangs whose reservations a gang may use."""
+    return tuple(mark.key for mark in model.reservations if _may_use(model, gang, mark, now))
 
 
 def _lanes(model: Model, keys: tuple[Key, ...]) -> list[Lane]:

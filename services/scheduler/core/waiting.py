@@ -80,6 +80,21 @@ class Waiting:
 
     def enter(self, gang: Gang, layout: Layout | None = None, choice: Choice | None = None) -> None:
         """Put a gang that needs something in its lane."""
+        new = self.lane_of(gang, layout, choice)
+        signature, queue = new.signature, new.queue
+        lane = self.lanes.get(signature)
+        if lane is None:
+            lane = self.lanes[signature] = new
+            self._activate(lane)
+        self._tickets += 1
+        self.size += 1
+        queue.waiting += 1
+        self.queues[queue] = None
+        if lane.push(gang, self._tickets):
+            self.wake(lane)
+
+    def lane_of(self, gang: Gang, layout: Layout | None, choice: Choice | None) -> Lane:
+        """Return a new lane for a gang and its like, which is none of the waiting ones."""
         queue = self._queues.get(gang.contract.queue)
         groups = by_shape(gang.needs.must or gang.needs.more)
         surplus = not gang.needs.must
@@ -97,16 +112,7 @@ class Waiting:
             layout,
             choice,
         )
-        lane = self.lanes.get(signature)
-        if lane is None:
-            lane = self.lanes[signature] = Lane(signature, queue, shapes)
-            self._activate(lane)
-        self._tickets += 1
-        self.size += 1
-        queue.waiting += 1
-        self.queues[queue] = None
-        if lane.push(gang, self._tickets):
-            self.wake(lane)
+        return Lane(signature, queue, shapes)
 
     def leave(self, gang: Gang) -> None:
         """Take a gang out of its lane, if it is in one."""

@@ -29,6 +29,8 @@ class Gateway:
         self.queues: list[dict[str, Any]] = []
         self.nodes: list[dict[str, Any]] = []
         self.traces: dict[tuple[str, str], dict[str, Any]] = {}
+        self.trial: dict[str, Any] = {}
+        """What would become of any job; nothing: nobody answers."""
         self.keys: dict[str, tuple[str, str]] = {}
         self.submitted: list[dict[str, Any]] = []
         self.commands: list[tuple[str, str, str]] = []
@@ -108,6 +110,8 @@ class Handler(BaseHTTPRequestHandler):
         match method, path:
             case "POST", ["v1", "jobs"]:
                 self._submit()
+            case "POST", ["v1", "trials"]:
+                self._try_out()
             case "GET", ["v1", "jobs"]:
                 self._list()
             case "GET", ["v1", ("queues" | "nodes") as kind]:
@@ -147,6 +151,14 @@ class Handler(BaseHTTPRequestHandler):
             self.gateway.keys[self.headers["idempotency-key"]] = key
             self.gateway.put(key[1], key[0], **self.gateway.on_submit)
         self._answer(202, self.gateway.jobs[again or key])
+
+    def _try_out(self) -> None:
+        if self.gateway.violations:
+            self._problem(422, "would be rejected", violations=self.gateway.violations)
+        elif not self.gateway.trial:
+            self._problem(504, "the scheduler did not answer within 10 s: does it run?", code="no-answer")
+        else:
+            self._answer(200, self.gateway.trial)
 
     def _list(self) -> None:
         namespace, queue = self.query.get("namespace"), self.query.get("queue")

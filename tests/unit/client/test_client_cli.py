@@ -269,6 +269,80 @@ def test_queues_and_nodes_are_listed(pumice, gateway):
     assert pumice("get", "node", "node-2") == (Exit.NOT_FOUND, "", "error: node node-2 not found\n")
 
 
+TRIAL = {"namespace": "default", "name": "train", "waiting": None, "evicted": [], "later": 0, "place": []}
+
+
+@pytest.mark.parametrize(
+    ("found", "lines"),
+    [
+        (
+            {"outcome": "starts", "place": [{"pod": "train-0", "node": "n1"}], "later": 2},
+            [
+                "job default/train would start",
+                "on n1: train-0",
+                "2 pods more take what room there is then",
+            ],
+        ),
+        (
+            {
+                "outcome": "evicts",
+                "place": [{"pod": "train-0", "node": "n1"}],
+                "evicted": [{"namespace": "a", "pod": "b-0", "reason": "preempted by default/train"}],
+            },
+            [
+                "job default/train would start once these pods have left:",
+                "  a/b-0: preempted by default/train",
+                "on n1: train-0",
+            ],
+        ),
+        (
+            {
+                "outcome": "waits",
+                "waiting": {
+                    "reason": {"code": "no-room", "message": "no room"},
+                    "position": 1,
+                    "queueLength": 1,
+                    "estimatedStart": "2001-01-01T00:00:00Z",
+                    "outlook": "when a/b ends",
+                },
+            },
+            [
+                "job default/train would wait",
+                "why:       no room",
+                "code:      no-room",
+                "position:  1 of 1 in its queue",
+                "may start: 2001-01-01 00:00:00Z (in 0s), when a/b ends",
+            ],
+        ),
+    ],
+)
+def test_a_dry_run_says_what_would_become_of_a_job_and_submits_nothing(pumice, gateway, found, lines):
+    gateway.trial = {**TRIAL, **found}
+    code, out, err = pumice("submit", *SHORT, "--dry-run")
+    assert (code, out.splitlines(), err) == (0, lines, "")
+    code, out, _ = pumice("submit", *SHORT, "--dry-run", "-o", "json")
+    assert (code, json.loads(out)) == (0, gateway.trial)
+    assert gateway.submitted == []
+
+
+def test_a_dry_run_that_nobody_answers_is_one_line_and_exit_code_6(pumice, gateway):
+    code, out, err = pumice("submit", *SHORT, "--dry-run")
+    assert (code, out) == (6, "")
+    assert err.splitlines() == ["error: train: the scheduler did not answer within 10 s: does it run?"]
+    assert sum(path.startswith("/v1/trials") for _, path, _ in gateway.seen) == 1
+
+
+def test_a_dry_run_of_a_job_that_breaks_rules_tells_all_of_them(pumice, gateway):
+    gateway.violations = [
+        {"code": "c1", "path": "spec.queue", "message": "is not there"},
+        {"code": "c2", "path": "spec.minAvailable", "message": "is too large"},
+    ]
+    code, _, err = pumice("submit", *SHORT, "--dry-run")
+    assert code == 3
+    assert "spec.queue: is not there" in err
+    assert "spec.minAvailable: is too large" in err
+
+
 def test_explain_says_why_a_job_waits_with_numbers_place_and_next_step(pumice, gateway):
     gateway.put("train", **WAITING)
     lines = pumice("explain", "train")[1].splitlines()

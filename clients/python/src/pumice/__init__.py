@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         Violation,
     )
     from pumice.manifest import Job
-    from pumice.models import Change, JobEvent, JobView, NodeView, QueueView, Span, Trace
+    from pumice.models import Change, JobEvent, JobView, NodeView, QueueView, Span, Trace, Trial
     from pumice.retry import Retry
 
 __all__ = [
@@ -57,6 +57,7 @@ __all__ = [
     "TimedOut",
     "TooLarge",
     "Trace",
+    "Trial",
     "Unavailable",
     "Violation",
 ]
@@ -65,7 +66,7 @@ _HOMES = {
     "pumice.aio": ("AsyncClient",),
     "pumice.client": ("Client",),
     "pumice.manifest": ("Job",),
-    "pumice.models": ("Change", "JobEvent", "JobView", "NodeView", "QueueView", "Span", "Trace"),
+    "pumice.models": ("Change", "JobEvent", "JobView", "NodeView", "QueueView", "Span", "Trace", "Trial"),
     "pumice.retry": ("Retry",),
 }
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from pydantic import ValidationError
 
 from pumice.errors import ProtocolError
-from pumice.models import Commanded, JobView, Model, NodeView, QueueCommanded, QueueView, Trace
+from pumice.models import Commanded, JobView, Model, NodeView, QueueCommanded, QueueView, Trace, Trial
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Model)
@@ -22,6 +22,8 @@ Command = Literal["suspend", "resume", "delete"]
 QueueCommand = Literal["open", "close"]
 PATIENCE = 10.0
 """Seconds that the answer of a request which waits on the server may come late."""
+_TRIAL = 10.0
+"""Seconds that the server gives those who answer a trial."""
 State = Literal["admitted", "running", "finished"]
 
 
@@ -74,6 +76,16 @@ def submit(body: dict[str, Any], *, key: str, wait: float | None) -> Call[JobVie
     headers = {"content-type": "application/json", "idempotency-key": key}
     request = Request("POST", "/v1/jobs", params, headers, json.dumps(body).encode())
     return Call(request, lambda answer: _one(JobView, answer), _patience(wait))
+
+
+def try_out(body: dict[str, Any], timeout: float | None) -> Call[Trial]:
+    """Ask what would become of a job; ``timeout``: seconds for the answer, None: the server's own."""
+    params = {} if timeout is None else {"timeout": f"{timeout:.3f}"}
+    headers = {"content-type": "application/json"}
+    request = Request("POST", "/v1/trials", params, headers, json.dumps(body).encode())
+    return Call(
+        request, lambda answer: _one(Trial, answer), _patience(_TRIAL if timeout is None else timeout)
+    )
 
 
 def get_job(namespace: str, name: str) -> Call[JobView]:

@@ -14,7 +14,17 @@ import httpx
 from pumice import calls, config, flows
 from pumice.calls import Answer, Request, State
 from pumice.manifest import Job, body_of
-from pumice.models import Change, Commanded, JobEvent, JobView, NodeView, QueueCommanded, QueueView, Trace
+from pumice.models import (
+    Change,
+    Commanded,
+    JobEvent,
+    JobView,
+    NodeView,
+    QueueCommanded,
+    QueueView,
+    Trace,
+    Trial,
+)
 from pumice.retry import DEFAULT, Retry
 from pumice.steps import Emit, Flow, Host, Open, Read, Send, Sleep, TransportFailure
 
@@ -75,6 +85,14 @@ class Client:
         """
         body = body_of(job, self.namespace)
         return self._run(flows.submit(body, idempotency_key or self._new_key(), wait, timeout, self._host))
+
+    def try_out(self, job: Job | dict[str, Any] | str, *, timeout: float | None = None) -> Trial:
+        """Return what would become of a job if it were submitted now; it is not.
+
+        Raises Rejected with every violation, TooLarge, and TimedOut when a service does not answer in time.
+        """
+        call = calls.try_out(body_of(job, self.namespace), timeout)
+        return self._run(flows.call(call, self._host))
 
     def get(self, name: str, *, namespace: str | None = None) -> JobView:
         """Return a job. Raises NotFound."""

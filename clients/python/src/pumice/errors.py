@@ -74,7 +74,7 @@ class Unavailable(PumiceError):
 
 
 class TimedOut(PumiceError):
-    """The awaited state was not reached in the time given. The job goes on."""
+    """The awaited state was not reached in the time given (the job goes on), or nobody answered in it."""
 
 
 class ProtocolError(PumiceError):
@@ -85,6 +85,8 @@ class ManifestError(PumiceError):
     """A manifest that cannot be read. It says where."""
 
 
+_NO_ANSWER = "no-answer"
+"""Code of the answer that a service which was asked gave none: asked again it would take as long."""
 _TOO_MANY, _UNAVAILABLE = 429, frozenset({502, 503, 504})
 _BY_STATUS: Mapping[int, type[PumiceError]] = {
     400: BadRequest,
@@ -103,6 +105,8 @@ def from_answer(status: int, headers: Mapping[str, str], body: bytes) -> PumiceE
     text = _text(problem) or body.decode(errors="replace").strip()[:300] or f"HTTP {status}"
     if status == 422:  # noqa: PLR2004 - the table above says what the others mean
         return Rejected(text, _violations(problem))
+    if problem.get("code") == _NO_ANSWER:
+        return TimedOut(text)
     if status == _TOO_MANY or status in _UNAVAILABLE:
         return Unavailable(text, _seconds(headers.get("retry-after", "")))
     kind = _BY_STATUS.get(status)

@@ -86,6 +86,29 @@ class Waiting(Model):
     as_of: datetime | None = None
 
 
+class Leaving(Model):
+    """A pod that would leave for a job."""
+
+    namespace: str = ""
+    pod: str = ""
+    reason: str = ""
+
+
+class Trial(Model):
+    """What would become of a job if it were submitted now. Nothing was done."""
+
+    namespace: str = ""
+    name: str = ""
+    outcome: str = ""
+    """``starts``, ``evicts`` (it starts once others have left for it) or ``waits``."""
+    place: tuple[Placement, ...] = ()
+    """Where the pods of its minimum would go."""
+    later: int = 0
+    """Pods beyond the minimum: they take what room there is afterwards."""
+    evicted: tuple[Leaving, ...] = ()
+    waiting: Waiting | None = None
+
+
 class PhaseTime(Model):
     """A phase of the way, with its time. ``end`` None: it goes on."""
 

@@ -101,6 +101,9 @@ def submit(
     mounts: Mounts = None,
     expose: Expose = None,
     wait: Annotated[Until, typer.Option("--wait", help="Wait for this of each job.")] = Until.ADMITTED,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Submit nothing: say where it would go, or why it would wait.")
+    ] = False,
     timeout: Timeout = None,
     output: Output = Form.TABLE,
     server: Server = None,
@@ -111,11 +114,15 @@ def submit(
     \b
       pumice submit -f job.yaml
       pumice submit --name train --image trainer:1 --gpus 8 --workers 4 -- python train.py
+      pumice submit -f job.yaml --dry-run
     """  # noqa: D301 - a real backspace: it keeps the lines
     from pumice.cli import submitting
 
     flags = {key: ctx.params[key] for key in SHORT}
     with reach(ctx, server, namespace) as place:
+        if dry_run:
+            submitting.try_out(place, file or [], flags, timeout=timeout, form=output.value)
+            return
         submitting.submit(place, file or [], flags, wait=wait.value, timeout=timeout, form=output.value)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,9 +16,9 @@ from pumice.cli.group import report
 from pumice.cli.place import Place, seconds
 from pumice.errors import PumiceError, Unavailable
 from pumice.manifest import Job, documents, name_of, short_form
-from pumice.models import JobView
+from pumice.models import JobView, Trial
 from pumice.render.live import progress
-from pumice.render.text import why
+from pumice.render.text import trial, why
 
 _STATES: Final[dict[str, State]] = {"admitted": "admitted", "running": "running", "finished": "finished"}
 Submission = Job | dict[str, Any]
@@ -59,6 +60,29 @@ def submit(
             views.append(view)
             code = code or _outcome(view, state)
     _say(place, views, form)
+    if code:
+        raise typer.Exit(code)
+
+
+def try_out(place: Place, files: list[str], flags: dict[str, Any], *, timeout: str | None, form: str) -> None:
+    """Say of each job what would become of it; the exit code is the first failure's."""
+    limit = seconds(timeout)
+    code = Exit.OK
+    found: list[Trial] = []
+    for job in _jobs(files, flags):
+        try:
+            found.append(place.client.try_out(job, timeout=limit))
+        except Unavailable:
+            raise
+        except PumiceError as error:
+            report(error, _name(job))
+            code = code or code_of(error)
+    if form in {"json", "yaml"}:
+        dumped = [one.dump() for one in found]
+        place.dump(dumped[0] if len(dumped) == 1 else {"items": dumped}, form)
+    else:
+        now = datetime.now(UTC)
+        place.lines([line for one in found for line in trial(one, now)])
     if code:
         raise typer.Exit(code)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
 from pumice.errors import Violation
-from pumice.models import JobView, PhaseTime, Reason, Waiting
+from pumice.models import JobView, PhaseTime, Placement, Reason, Trial, Waiting
 
 _UNITS: Final = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 _BINARY: Final = ((1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
@@ -190,10 +190,27 @@ def _start(waiting: Waiting, now: datetime) -> str:
     return f"{stamp(half)} (in {duration(ahead)}{late}){why}"
 
 
+def trial(found: Trial, now: datetime) -> list[str]:
+    """Return what would become of a job: where it would go and who would leave, or why it would wait."""
+    title = f"job {found.namespace}/{found.name}"
+    if found.waiting is not None:
+        return [f"{title} would wait", *_obstacles(found.waiting, now)]
+    title += " would start" + (" once these pods have left:" if found.evicted else "")
+    lines = [title, *(f"  {one.namespace}/{one.pod}: {one.reason}" for one in found.evicted)]
+    lines += on_nodes(found.place)
+    more = "1 pod more takes" if found.later == 1 else f"{found.later} pods more take"
+    return [*lines, *([f"{more} what room there is then"] if found.later else [])]
+
+
 def placed(job: JobView) -> list[str]:
     """Return where a job's pods are, a line for each node."""
+    return on_nodes(job.place)
+
+
+def on_nodes(place: Iterable[Placement]) -> list[str]:
+    """Return where pods are, a line for each node."""
     nodes: dict[str, list[str]] = {}
-    for one in job.place:
+    for one in place:
         if one.node:
             nodes.setdefault(one.node, []).append(one.pod)
     return [f"on {node}: {', '.join(sorted(names))}" for node, names in sorted(nodes.items())]

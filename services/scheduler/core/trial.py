@@ -1,0 +1,154 @@
+"""Trying a gang out: what a cycle would decide about it now, and nothing is left of it.
+
+The gang is judged by the very functions that decide. It never enters the waiting lanes: it has its own one,
+counts in its queue while it is looked at, and what it takes on the way is taken back. A node that was used
+and given back looks like one that changed, which would only make the next cycle look at it again: that is
+forgotten, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+from services.scheduler.core.choice import choice_of, choose
+from services.scheduler.core.cycle import rehearse
+from services.scheduler.core.displace import evictions
+from services.scheduler.core.eviction import Evictor
+from services.scheduler.core.foresight import Foresight, Outlook
+from services.scheduler.core.gangs import Gang, Pick, by_shape, make_gang
+from services.scheduler.core.groups import assess
+from services.scheduler.core.layout import by_group, layout_of
+from services.scheduler.core.model import Model
+from services.scheduler.core.reports import Reasons, in_order, outside, places_in_queues, reasons_of
+from services.scheduler.core.search import Found
+from services.scheduler.core.shapes import Shape
+from shared.events import contracts as c
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What would be decided: bindings (with evictions, once these have left), or a report why it waits."""
+
+    bindings: tuple[c.Binding, ...] = ()
+    evictions: tuple[c.Eviction, ...] = ()
+    later: int = 0
+    """Members beyond the minimum."""
+    report: c.GangReport | None = None
+
+
+def try_out(model: Model, contract: c.Gang, now: datetime) -> Trial:
+    """Say what would be decided about a gang that came now. No gang of its name may be there."""
+    with _looking(model):
+        gang = make_gang(contract, model.shapes)
+        gang.needs = assess(gang)
+        gang.order = model.order_key(gang)
+        if gang.needs.short or not (gang.needs.must or gang.needs.more):
+            return Trial(report=_report(model, gang, (outside(gang),), now))
+        with _wanting(model, gang):
+            return _try_out(model, gang, now)
+
+
+def _try_out(model: Model, gang: Gang, now: datetime) -> Trial:
+    lane = model.waiting.lane_of(gang, layout_of(gang, gang.needs.must, lambda _: {}), choice_of(gang))
+    lane.push(gang, 1)
+    later = sum(len(pick.members) for pick in gang.needs.more)
+    ahead = model.waiting.lanes.get(lane.signature)
+    first = None if ahead is None else ahead.head()
+    if ahead is not None and first is not None and first[0] < gang.order:
+        lane.stops = ahead.stops
+        return Trial(report=_report(model, gang, reasons_of(model, ahead), now))
+    placed, stop = rehearse(model, lane, gang, now)
+    if stop is None:
+        if lane.choice is not None:
+            choose(gang, {shape: sum(taken.counts) for shape, taken in placed[0]})
+        must = gang.needs.must
+        parts = [must] if lane.layout is None else list(by_group(must).values())
+        rows: list[c.Binding] = []
+        for picks, taken in zip(parts, placed, strict=True):
+            rows += _bindings(model, gang, picks, ((shape, some.places()) for shape, some in taken))
+        return Trial(tuple(rows), later=later)
+    lane.stops = (stop,)
+    found = Evictor(model, now).find_for(lane, gang)
+    if found is None:
+        return Trial(report=_report(model, gang, reasons_of(model, lane), now))
+    rows = list(_bindings(model, gang, gang.needs.must, _spread(found)))
+    return Trial(tuple(rows), tuple(evictions(model, gang, found)), later)
+
+
+@contextmanager
+def _looking(model: Model) -> Iterator[None]:
+    """Forget afterwards which nodes and queues were touched."""
+    nodes, queues = model.nodes, model.queues
+    queues.refresh()
+    before = set(nodes.moved), set(nodes.grown), set(queues.freed), set(queues.charged)
+    try:
+        yield
+    finally:
+        nodes.moved, nodes.grown, queues.freed, queues.charged = before
+
+
+@contextmanager
+def _wanting(model: Model, gang: Gang) -> Iterator[None]:
+    """Count what a gang asks for in its queue, and the gang among those that wait."""
+    wanted: dict[int, int] = {}
+    for pick in (*gang.needs.must, *gang.needs.more):
+        for column, amount in pick.shape.amounts:
+            wanted[column] = wanted.get(column, 0) + amount * len(pick.members)
+    model.count_workload(gang, 1)
+    model.set_wanted(gang, wanted)
+    model.unplaced[gang] = None
+    try:
+        yield
+    finally:
+        del model.unplaced[gang]
+        model.set_wanted(gang, {})
+        model.count_workload(gang, -1)
+
+
+def _spread(found: Found) -> Iterable[tuple[Shape, list[int]]]:
+    """Return each pod's slot, by shape."""
+    for shape, slots, counts in found.places:
+        yield shape, [slot for slot, count in zip(slots, counts, strict=True) for _ in range(count)]
+
+
+def _bindings(
+    model: Model, gang: Gang, picks: list[Pick], taken: Iterable[tuple[Shape, list[int]]]
+) -> Iterator[c.Binding]:
+    groups = by_shape(picks)
+    for shape, places in taken:
+        members = ((pick, member) for pick in groups[shape] for member in pick.members)
+        for (pick, member), slot in zip(members, places, strict=False):
+            task = gang.tasks[pick.task]
+            yield c.Binding(pod=task.names[member], task=task.name, node=model.nodes.names[slot])
+
+
+def _report(model: Model, gang: Gang, reasons: Reasons, now: datetime) -> c.GangReport:
+    contract = gang.contract
+    mine = [one for one in model.unplaced if one.contract.queue == contract.queue and one is not gang]
+    outlook = Outlook() if gang.lane is None else _outlook(model, gang, now)
+    return c.GangReport(
+        gang=contract.ref,
+        job=contract.job,
+        queue=contract.queue,
+        waiting_since=contract.ready_since,
+        position=1 + sum(one.order < gang.order for one in mine),
+        queue_length=1 + len(mine),
+        reason=reasons[0],
+        details=reasons[1:],
+        estimated_start=outlook.half,
+        estimated_start_p90=outlook.most,
+        outlook=outlook.words,
+        at=now,
+    )
+
+
+def _outlook(model: Model, gang: Gang, now: datetime) -> Outlook:
+    """Look ahead as far as this gang."""
+    order = in_order(model, places_in_queues(model))
+    ahead = Foresight(model, now, order[: order.index(gang) + 1])
+    while ahead.next():
+        pass
+    return ahead.of(gang.key)
