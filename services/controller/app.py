@@ -31,6 +31,7 @@ from services.controller.adapters.provisioning import Provisioning
 from services.controller.adapters.publisher import Publisher
 from services.controller.adapters.queues import QueueController
 from services.controller.adapters.recorder import Recorder
+from services.controller.adapters.run_times import RunTimes
 from services.controller.adapters.start import ensure_queues
 from services.controller.adapters.storage import StorageViews
 from services.controller.adapters.trail import Trail
@@ -126,6 +127,7 @@ class Controller:
         while True:
             try:
                 await self.ownership.claim()
+                await self.hands.run_times.read()
                 await ensure_queues(self.hands.api, self.hands.views)
                 self.jobs.vanished(await self.hands.observer.recover())
                 await self.hands.observer.flush()
@@ -218,6 +220,7 @@ def build(
         recorder=recorder,
         placements=EventRecorder(partial(api.create, r.EVENTS), clock, "pumice-scheduler"),
         trail=Trail(telemetry),
+        run_times=RunTimes(log, clock, telemetry),
         telemetry=telemetry,
         memories=Memories(),
         locks=KeyedLocks(),

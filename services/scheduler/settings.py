@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from services.scheduler.core.policy import Policy, Scores
+from services.scheduler.core.policy import Backfill, Policy, Scores
 from shared.settings import CommonSettings
 
 
@@ -56,6 +56,11 @@ class SchedulerSettings(CommonSettings):
         description="For how long a gang that does not fit yet keeps later gangs from taking what it needs "
         "piece by piece; 0: not at all.",
     )
+    backfill_learned: bool = Field(
+        default=False,
+        description="Let jobs use room that is reserved for others by learned run times, and not only by "
+        "declared ones: nine of ten earlier jobs of their template would end in time.",
+    )
     decision_patience: float = Field(
         120.0, gt=0, description="Send a decision again when no result came for so long."
     )
@@ -86,6 +91,7 @@ class SchedulerSettings(CommonSettings):
                 resource_weights=(("pods", 0.0), *sorted(self.binpack_resources.items())),
                 extended_weight=self.binpack_extended,
             ),
+            backfill=Backfill(learned=self.backfill_learned),
             hold=timedelta(seconds=self.hold),
             patience=timedelta(seconds=self.decision_patience),
         )

@@ -107,6 +107,8 @@ SHAPES: Final = "pumice.dev/shapes"
 """On PodGroups: what the API server would make of each task's pods, as far as placing goes; as JSON."""
 RUN_TIME: Final = "pumice.dev/run-time"
 """For how long a job, or the pods of a PodGroup, run at most: a duration."""
+TEMPLATE: Final = "pumice.dev/template"
+"""What a job is one of: those of one queue with the same word here run for alike times. Else names say it."""
 NODE_POOL: Final = "pumice.dev/pool"
 """Label of nodes, annotation or node selector of jobs: the node pool. Each has one scheduler."""
 

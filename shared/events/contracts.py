@@ -311,6 +311,8 @@ class Gang(Contract):
     """How long it should wait at most; it comes before those that may wait for longer."""
     run_seconds: Annotated[float, Field(gt=0)] | None = None
     """For how long it runs at most, as its owner declared; None: nobody knows."""
+    template: str = ""
+    """What its job is one of: how long earlier ones ran says how long it may; empty: nothing."""
     tasks: tuple[GangTask, ...]
     topology: NetworkTopology | None = None
     sub_groups: tuple[SubGroups, ...] = ()
@@ -870,6 +872,19 @@ class JobState(Contract):
     finished_at: datetime | None = None
 
 
+class TemplateRunTimes(Contract):
+    """For how long the latest jobs of a template ran that went through, in a queue."""
+
+    TYPE = "dev.pumice.template.run-times.v1"
+    queue: str
+    template: str
+    seconds: tuple[Annotated[float, Field(ge=0)], ...] = ()
+    """The oldest first."""
+    jobs: tuple[str, ...] = ()
+    """Which jobs these were, as ``uid/generation``."""
+    as_of: datetime
+
+
 # -------------------------------------------------------------------------------------- usage
 
 
@@ -913,6 +928,7 @@ Event = (
     | TrialAnswered
     | ClusterFact
     | QueueUsage
+    | TemplateRunTimes
 )
 
 EVENTS: dict[str, type[Contract]] = {
@@ -944,6 +960,7 @@ EVENTS: dict[str, type[Contract]] = {
         ClusterState,
         JobState,
         QueueUsage,
+        TemplateRunTimes,
     )
 }
 """Every event by its CloudEvents type."""

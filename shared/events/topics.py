@@ -29,6 +29,7 @@ BIND_RESULTS: Final = "bind-results"
 SCHEDULING_REPORTS: Final = "scheduling-reports"
 JOB_LIFECYCLE: Final = "job-lifecycle"
 QUEUE_USAGE: Final = "queue-usage"
+RUN_TIMES: Final = "run-times"
 TRIALS: Final = "trials"
 
 
@@ -133,6 +134,13 @@ TOPICS: Final[dict[str, Topic]] = {
             ("controller",),
             "Each change of a job's phase.",
             (c.JobPhaseChanged,),
+        ),
+        Topic(
+            _compacted(RUN_TIMES, 1),
+            "queue/template",
+            ("controller",),
+            "For how long jobs of a template ran.",
+            (c.TemplateRunTimes,),
         ),
         Topic(
             _log(TRIALS, 1, 1, GANG_BYTES),

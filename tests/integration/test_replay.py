@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import pytest
 
@@ -55,12 +56,8 @@ class Cluster(World):
 
     async def _apply(self, decision: c.GangDecided) -> None:
         contract = self.gangs[decision.gang.name]
-        await self.bound(contract, decision)
-        self.running[contract.name] = decision
-        state = c.PodGroupState(
-            namespace="ns", name=contract.name, uid=contract.uid, phase="Running", gang=contract
-        )
-        await self.state("podgroup", "ns", contract.name, state)
+        if decision.bindings:
+            await self._place(contract, decision)
         result = c.DecisionApplied(
             decision=decision.decision,
             pool="default",
@@ -69,6 +66,14 @@ class Cluster(World):
             at=self.clock.now(),
         )
         await self.say(topics.BIND_RESULTS, b"default", result)
+
+    async def _place(self, contract: c.Gang, decision: c.GangDecided) -> None:
+        await self.bound(contract, decision)
+        self.running[contract.name] = decision
+        state = c.PodGroupState(
+            namespace="ns", name=contract.name, uid=contract.uid, phase="Running", gang=contract
+        )
+        await self.state("podgroup", "ns", contract.name, state)
 
     async def submit(self, name: str, count: int) -> None:
         self.gangs[name] = gang(name, count).model_copy(update={"ready_since": self.clock.now()})
@@ -170,3 +175,38 @@ async def test_records_that_compaction_took_out_of_the_stretch_are_told() -> Non
     stretch = await read_stretch(world.log, "default", None, None)
     assert stretch.gaps
     assert all("records are gone" in gap and gap.startswith("cluster-state/") for gap in stretch.gaps)
+
+
+async def test_who_ran_in_a_shadow_by_what_was_learned_does_so_again() -> None:
+    world = Cluster()
+    await world.start()
+    await world.queue()
+    await world.node("n0", 8)
+    settings: dict[str, Any] = {"backfill_learned": True, "hold": 2.0}
+
+    async def learn(*seconds: float) -> None:
+        ran = c.TemplateRunTimes(queue="default", template="t", seconds=seconds, as_of=world.clock.now())
+        await world.say(topics.RUN_TIMES, b"default/t", ran)
+
+    async def submit(name: str, count: int, **more: object) -> None:
+        new = gang(name, count).model_copy(update={"ready_since": world.clock.now(), **more})
+        world.gangs[name] = new
+        await world.gang(new)
+        await asyncio.sleep(3)
+
+    await learn(*[9999.0] * 5)
+    async with world.carried_out(), running(world, **settings):
+        await submit("first", 4, run_seconds=600.0)
+        await submit("second", 4, run_seconds=6.0)
+        await submit("large", 8)
+        await asyncio.sleep(3)
+        await world.finish("second")
+        await submit("short", 4, template="t")
+        assert "short" not in world.running
+        await learn(*[60.0] * 5)
+        await submit("another", 4, template="t")
+        assert {"short", "another"} & set(world.running)
+    policy = SchedulerSettings(**settings).policy()
+    _, made = await _again(world, policy)
+    assert [one.differences for one in made] == [()] * len(made)
+    assert sum(len(one.again) for one in made) == len(await world.decisions())

@@ -163,6 +163,8 @@ class Carrier:
         new = [pair for pair in zip(ids, todo.changes, strict=True) if pair[0] not in memory.told]
         if not new:
             return
+        for _, change in new:
+            await self._hands.run_times.changed(world.wanted, todo.status, change)
         await self._hands.publisher.phases(world.wanted, new)
         published = self._hands.clock.now()
         for event_id, change in new:

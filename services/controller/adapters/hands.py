@@ -12,6 +12,7 @@ from services.controller.adapters.memory import Memories
 from services.controller.adapters.observer import Observer
 from services.controller.adapters.publisher import Publisher
 from services.controller.adapters.recorder import Recorder
+from services.controller.adapters.run_times import RunTimes
 from services.controller.adapters.trail import Trail
 from services.controller.adapters.views import Views
 from services.controller.core.model import JSON, GroupView
@@ -39,6 +40,7 @@ class Hands:
     placements: EventRecorder
     """Events on what is placed, apart from the others, which they would crowd out."""
     trail: Trail
+    run_times: RunTimes
     telemetry: Telemetry
     memories: Memories
     locks: KeyedLocks

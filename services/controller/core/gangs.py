@@ -11,6 +11,7 @@ from services.controller.core.dryrun import read_shapes
 from services.controller.core.grouping import job_topology, partition_name, partitions
 from services.controller.core.jobbudgets import job_budget
 from services.controller.core.kin import chosen
+from services.controller.core.learning import template_of
 from services.controller.core.lifecycle import LIVE
 from services.controller.core.model import GroupView, Priorities, Task, Wanted
 from services.controller.core.pods import placing_spec, pod_annotations, task_labels
@@ -84,6 +85,7 @@ def gang_of(
             wanted.annotations,
             (task.spec.template.spec.active_deadline_seconds for task in wanted.tasks if task.replicas),
         ),
+        template=template_of(wanted),
         tasks=tasks,
         topology=job_topology(wanted),
         sub_groups=partitions(wanted.tasks),

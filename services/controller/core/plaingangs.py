@@ -127,6 +127,7 @@ def plain_gang(
         run_seconds=run_seconds(
             group.annotations, ((pod.raw.get("spec") or {}).get("activeDeadlineSeconds") for pod in living)
         ),
+        template=group.annotations.get(names.TEMPLATE, ""),
         tasks=tasks,
         topology=group.topology,
         sub_groups=sub_groups(group.policies),

@@ -36,11 +36,18 @@ class Feed:
         self._on_policy = on_policy
 
     def state(self, delivery: Delivery) -> bool:
-        """Apply a record of ``cluster-state`` or ``queue-usage``; say whether it concerns the scheduler."""
-        if delivery.key is None or delivery.topic == topics.QUEUE_USAGE:
-            return self._usage(delivery)
+        """Apply a record of a compacted topic that is followed; say whether it concerns the scheduler."""
+        match delivery.topic:
+            case topics.QUEUE_USAGE:
+                return self._usage(delivery)
+            case topics.RUN_TIMES:
+                return self._run_times(delivery)
+            case _:
+                return delivery.key is not None and self._state(delivery, delivery.key)
+
+    def _state(self, delivery: Delivery, key: bytes) -> bool:
         try:
-            kind, namespace, name = parse_state_key(delivery.key)
+            kind, namespace, name = parse_state_key(key)
         except ContractError as error:
             self._log.warning("unreadable key on cluster-state: %s", error, extra={"offset": delivery.offset})
             return False
@@ -52,7 +59,7 @@ class Feed:
         try:
             envelope = decode(delivery)
         except ContractError as error:
-            self._log.warning("unreadable state of %s: %s", delivery.key.decode(), error)
+            self._log.warning("unreadable state of %s: %s", key.decode(), error)
             return False
         self._fact(envelope.data)
         return True
@@ -74,6 +81,15 @@ class Feed:
         elif delivery.value is None:
             self._model.forget_usage(delivery.key.decode(errors="replace"))
         return isinstance(event, c.QueueUsage) or delivery.value is None
+
+    def _run_times(self, delivery: Delivery) -> bool:
+        event = self._read(delivery)
+        if isinstance(event, c.TemplateRunTimes):
+            self._model.apply_run_times(event)
+        elif delivery.value is None:
+            queue, _, template = (delivery.key or b"").decode(errors="replace").partition("/")
+            self._model.forget_run_times(queue, template)
+        return isinstance(event, c.TemplateRunTimes) or delivery.value is None
 
     def _fact(self, fact: c.Contract) -> None:
         match fact:

@@ -175,7 +175,7 @@ class Pool:
         results = await self._log.read([topics.BIND_RESULTS], start=back)
         earlier, flying = await self._decided()
         told = await self._told()
-        state = await self._log.read([topics.CLUSTER_STATE, topics.QUEUE_USAGE])
+        state = await self._log.read([topics.CLUSTER_STATE, topics.QUEUE_USAGE, topics.RUN_TIMES])
         while not await state.caught_up():
             for delivery in await state.poll(timeout=_POLL):
                 self._state(delivery)

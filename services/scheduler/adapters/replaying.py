@@ -33,7 +33,7 @@ from shared.telemetry.telemetry import Telemetry
 _POLL: Final = 1.0
 _LOOK_BACK: Final = 200
 """Announcements of gangs read again at the beginning: their PodGroups' states may come later."""
-_COMPACTED: Final = (topics.CLUSTER_STATE, topics.QUEUE_USAGE)
+_COMPACTED: Final = (topics.CLUSTER_STATE, topics.QUEUE_USAGE, topics.RUN_TIMES)
 _INPUTS: Final = (*_COMPACTED, topics.BIND_RESULTS, topics.PODGROUP_READY)
 """In this order what a cycle had read is taken in."""
 
@@ -139,6 +139,8 @@ def _begin(stretch: Stretch, model: Model, feed: Feed) -> None:
                 early.append(delivery)
                 continue
             feed.state(delivery)
+            if where.topic != topics.CLUSTER_STATE:
+                continue
             kind, namespace, name = topics.parse_state_key(delivery.key or b"")
             if kind == "podgroup" and delivery.value is None:
                 gone.add((namespace, name))

@@ -19,6 +19,7 @@ from services.scheduler.core.flights import InFlight
 from services.scheduler.core.fragments import Typical
 from services.scheduler.core.gangs import Gang, Key, Member, OrderKey, make_gang
 from services.scheduler.core.index import ShapeIndex
+from services.scheduler.core.learned import Learned
 from services.scheduler.core.nodegroups import Lots
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.own import limits_of
@@ -70,6 +71,7 @@ class Model:
         self.evictions = Evictions()
         self.earmarks = Earmarks(self.nodes, self.queues)
         self.reservations = Reservations(self.nodes, self.shapes, self.victims)
+        self.learned = Learned()
         self.budgets: dict[Key, int] = {}
         """By namespace and name of a PodDisruptionBudget: how many more pods may go."""
         self.peaceful: set[str] = set()
@@ -163,6 +165,14 @@ class Model:
     def forget_usage(self, queue: str) -> None:
         """A queue's usage is no longer told."""
         self.queues.usage.forget(queue)
+
+    def apply_run_times(self, event: c.TemplateRunTimes) -> None:
+        """For how long jobs of a template ran is told."""
+        self.learned.note(event)
+
+    def forget_run_times(self, queue: str, template: str) -> None:
+        """For how long jobs of a template ran is no longer told."""
+        self.learned.forget(queue, template)
 
     def remove_queue(self, name: str) -> None:
         """A queue is gone."""
@@ -481,6 +491,10 @@ class Model:
             if pod.slot >= 0 and not pod.releasing:
                 places[name] = names[pod.slot]
         return places
+
+    def pods_of(self, key: Key) -> dict[str, Pod]:
+        """Return a gang's pods of all generations, by name."""
+        return self._pods_of.get(key, {})
 
     def set_wanted(self, gang: Gang, wanted: dict[int, int]) -> None:
         """Count in its queue what the gang asks for, instead of what it asked for before."""

@@ -223,6 +223,9 @@ class Backfill:
     """Most reservations at a time."""
     margin: timedelta = timedelta(seconds=30)
     """So much before the start of the reserved gang others end: pods take a while to begin and to go."""
+    learned: bool = False
+    """Others may use reserved room, too, that declared nothing, if nine of ten earlier jobs of their template
+    would end before that start (``Learned``): one of ten may then delay the reserved gang."""
     lasts: timedelta = timedelta(minutes=20)
     """A reservation is worked out anew after half this time: on other nodes only if the gang would wait for a
     tenth less there. A scheduler that starts anew takes over those of the log that are not older."""

@@ -62,6 +62,9 @@ def _may_use(model: Model, gang: Gang, mark: Reserved, now: datetime) -> bool:
     if gang.key == mark.key or _precedes(model, gang, mark):
         return True
     seconds = gang.contract.run_seconds
+    if seconds is None and model.policy.backfill.learned:
+        learned = model.learned.of(gang.contract)
+        seconds = None if learned is None else learned.most
     margin = model.policy.backfill.margin.total_seconds()
     return seconds is not None and now.timestamp() + seconds + margin <= mark.start < inf
 

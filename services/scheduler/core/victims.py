@@ -111,6 +111,10 @@ class Victims:
         for row in rows:
             self._count(row, 1)
 
+    def row_of(self, key: Key) -> int:
+        """Return a pod's row; -1: it has none."""
+        return self._rows.get(key, -1)
+
     def queue_number(self, queue: str) -> int:
         """Return the number of a queue's name."""
         return self.queues.setdefault(queue, len(self.queues))

@@ -10,9 +10,10 @@ from services.controller.core.expiry import expires_at
 from services.controller.core.facts import podgroup_state
 from services.controller.core.gangs import gang_of
 from services.controller.core.jobs import plan
+from services.controller.core.learning import learn, ran_for, template_of
 from services.controller.core.lifecycle import FINAL
 from services.controller.core.model import Wanted, read_job
-from services.controller.core.plans import Plan, World
+from services.controller.core.plans import PhaseChange, Plan, World
 from services.controller.core.podview import read_pod
 from services.controller.core.status import Status, read_status, write_status
 from services.scheduler.core.model import Model
@@ -26,6 +27,7 @@ from shared.api import resources as r
 from shared.api.base import JSON
 from shared.api.batch import JobPhase
 from shared.api.meta import format_time
+from shared.events.contracts import TemplateRunTimes
 
 _MOST_LOOKS: Final = 1000
 """Looks at a job until it has to be settled: far more than any life has at one moment."""
@@ -49,6 +51,8 @@ class Jobs:
         self._history = history
         self._model = model
         self._pods = pods
+        self._ran: dict[tuple[str, str], TemplateRunTimes] = {}
+        """For how long jobs ran, by queue and template."""
 
     def appear(self, raw: JSON) -> None:
         """Create a job, or change its spec."""
@@ -121,6 +125,8 @@ class Jobs:
             self._store.put(r.JOBS, {**raw, "status": status})
             self._pods.jobs[key] = None
             self._expire(key)
+        for change in todo.changes:
+            self._learn(wanted, todo, change)
         if group is not None and todo.drop_group:
             self._drop_group((key[0], group.name))
             self._pods.jobs[key] = None
@@ -137,6 +143,17 @@ class Jobs:
         if todo.look_again is not None:
             self._timeline.add(todo.look_again, lambda: self._pods.jobs.setdefault(key))
         self._note(full_name(key), todo.status, wanted)
+
+    def _learn(self, wanted: Wanted, todo: Plan, change: PhaseChange) -> None:
+        """Tell the model for how long a job ran that went through."""
+        seconds = ran_for(todo.status, change.at) if change.phase is JobPhase.COMPLETED else None
+        if seconds is None:
+            return
+        key = (wanted.queue, template_of(wanted))
+        told = learn(self._ran.get(key), wanted, change.generation, seconds, change.at)
+        if told is not None:
+            self._ran[key] = told
+            self._model.apply_run_times(told)
 
     def _expire(self, key: Key) -> None:
         raw = self._store.get(r.JOBS, key)

@@ -21,7 +21,7 @@ GRACE: Final = "pumice.dev/grace-period"
 OF_OBJECTS: Final = (AT, DELETE_AT)
 OF_PODS: Final = (RUN_FOR, EXIT_CODE, GRACE)
 _ALL: Final = (*OF_OBJECTS, *OF_PODS)
-_OF_CLUSTERS: Final = (names.RUN_TIME,)
+_OF_CLUSTERS: Final = (names.RUN_TIME, names.TEMPLATE)
 """Named alike, and of the same meaning in every cluster."""
 _MOST_CODE: Final = 255
 _ALIKE: Final = 0.75
