@@ -103,7 +103,7 @@ def _verdict(model: Model, one: Gang) -> float:
     started = time.thread_time()
     model.gang_ready(one)
     decide(model, NOW)
-    reporter.begin()
+    reporter.begin(NOW)
     told = reporter.some(NOW, 1)
     seconds = time.thread_time() - started
     if not told:
