@@ -10,11 +10,14 @@ Measured, each several times, with the median and the lowest and highest:
 - **growth**: what a decision costs in the largest cluster, over the smallest.
 - **lone gang**: one gang of 4 arrives in a cluster that is half full: its event and its cycle.
 - **waiting**: 10,000 equal gangs wait for room that is not there, and a pod elsewhere ends: one cycle.
+- **victims**: one gang of 2,000 GPUs arrives in a full cluster of gangs of lower priority: its cycle.
+- **stopped**: 10,000 gangs of 50 shapes wait for whom not enough others can be evicted, and a pod ends: one
+  cycle. There are too few for any gang, or enough for each of its two shapes and too few for both.
 - **memory** of the nodes, and of pods that run.
 - **standing**: a cluster with ``--running`` pods: from the compacted topic to the first decision, one large
   gang, the verdict that a gang can never run, and a cycle after one pod ended while gangs of 50 shapes wait.
 
-With its defaults it ends within about three minutes on two cores that do nothing else.
+With its defaults it ends within a few minutes on two cores that do nothing else.
 
 Times are CPU time of the one thread: the core does nothing else than compute, so on an idle machine that
 is the wall time, and on a busy one it still says what the core costs.
@@ -33,7 +36,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Final
 
-from bench import standing
+from bench import standing, victims
 from bench.command import at_least, parser, show
 from bench.gangs import GPUS, NOW, bound, gang, node, shape
 from bench.report import Report, Row, Spread, quantile
@@ -213,6 +216,7 @@ def run(options: argparse.Namespace) -> Report:
     for nodes in options.nodes:
         seconds = [value * 1e6 for value in waiting(nodes, options.waiting, options.lone // 4)]
         table.rows.append({"nodes": nodes, "p50": quantile(seconds, 0.5), "p99": quantile(seconds, 0.99)})
+    victims.measure(report, options.nodes, options.waiting, options.repeats)
     table = report.table("Memory")
     table.rows += [memory(nodes, options.pods) for nodes in options.nodes]
     if options.running:

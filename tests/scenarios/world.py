@@ -192,10 +192,12 @@ class World:
         for one in decision.evictions:
             key = (one.namespace, one.pod)
             pod = self.books.pods.get(key)
+            if pod is None or pod.uid != one.uid:
+                continue
             if one.pod in fail:
                 refused = {"namespace": one.namespace, "pod": one.pod, "uid": one.uid}
                 failures.append(c.EvictionFailure(**refused, code="x", message="x"))
-            elif pod is not None and pod.uid == one.uid:
+            else:
                 self.pod(pod.model_copy(update={"releasing": True}))
                 self.books.leaving[key] = one.uid
         if failures:

@@ -52,7 +52,7 @@ class Between:
 
     def _near(self, slots: SlotArray) -> BoolArray:
         found = np.ones(slots.size, np.bool_)
-        sums = [(term, *self._sums(term.column, term.key)) for term in self._kin.near]
+        sums = [(term, *self._present(term.column, term.key)) for term in self._kin.near]
         first = all(term.own for term in self._kin.near) and not any(some[1:].any() for _, some, _ in sums)
         for _, some, codes in sums:
             here = codes[slots]
@@ -103,6 +103,14 @@ class Between:
             domains = np.unique(codes[slots[counted]])
             least = float(sums[domains].min()) if domains.size >= max(1, one.min_domains) else 0.0
             yield one, sums, codes, least
+
+    def _present(self, column: int, key: str) -> tuple[FloatArray, CodeArray]:
+        """Return the sums of pods that are there: not of those for which room is kept."""
+        nodes, labels = self._nodes, self._nodes.label(key)
+        kept = np.maximum(nodes.earmarked[column] - nodes.releasing[column], 0)
+        there = nodes.used[column] - kept
+        sums = np.bincount(labels.codes, weights=there, minlength=len(labels.values)).astype(np.float64)
+        return sums, labels.codes
 
     def _sums(self, column: int, key: str, slots: SlotArray | None = None) -> tuple[FloatArray, CodeArray]:
         """Return what the domains of a label hold of a column, by code, and the code of each node."""

@@ -6,7 +6,7 @@ the order of tasks, and where one shape finds no room, of the next.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from services.scheduler.core.gangs import Gang, Pick, by_shape
@@ -29,6 +29,15 @@ class Choice:
 
     need: int
     offers: tuple[Offer, ...]
+
+    def allows(self, counts: Mapping[int, int]) -> bool:
+        """Whether so many pods of shapes, by their numbers, are such a minimum."""
+        offered = {offer.shape.number for offer in self.offers}
+        return (
+            sum(counts.values()) == self.need
+            and offered.issuperset(counts)
+            and all(offer.least <= counts.get(offer.shape.number, 0) <= offer.most for offer in self.offers)
+        )
 
 
 def choice_of(gang: Gang) -> Choice | None:

@@ -17,6 +17,7 @@ from services.scheduler.core.choice import Choice, choose
 from services.scheduler.core.clearing import clear
 from services.scheduler.core.decisions import Decision, Flight, Outcome
 from services.scheduler.core.displace import begin, make_room
+from services.scheduler.core.earmarks import Victim
 from services.scheduler.core.gangs import NOTHING, Gang, Member, OrderKey, Pick, by_shape
 from services.scheduler.core.index import Taken
 from services.scheduler.core.lanes import (
@@ -30,13 +31,14 @@ from services.scheduler.core.lanes import (
     Scarce,
     Stop,
 )
-from services.scheduler.core.layout import Layout, by_group, in_steps, is_laid_out, layout_of, plain_layout
+from services.scheduler.core.layout import by_group, in_steps, is_laid_out, layout_of, plain_layout
 from services.scheduler.core.model import Model
 from services.scheduler.core.near import Placed
+from services.scheduler.core.placing import find_any, place, place_shapes
 from services.scheduler.core.plan import Plan, Trial, take_back
 from services.scheduler.core.queues import Queue
 from services.scheduler.core.reserving import next_renewal, reserve
-from services.scheduler.core.settle import could_ever_fit, follow, settle
+from services.scheduler.core.settle import arrangement_of, assign, could_ever_fit, follow, settle
 from services.scheduler.core.shadow import in_shadow, usable_by
 from services.scheduler.core.shapes import Shape, amounts_of
 from services.scheduler.core.turns import Turns
@@ -119,12 +121,30 @@ class _Cycle:
             gang = model.gangs[mark.key]
             if mark.is_over or not model.earmarks.is_free(mark):
                 continue
+            layout, choice = arrangement_of(model, gang)
+            lane = model.waiting.lane_of(gang, layout, choice)
+            if not lane.is_plain:
+                if all(_has_left(model, victim) for victim in mark.victims):
+                    self._land(gang, lane)
+                continue
             model.earmarks.drop(mark.key)
             taken: list[tuple[Shape, Taken]] = []
             for shape, slots, counts in mark.places:
                 model.nodes.place(shape.charged, slots, counts, shape.mounts)
                 taken.append((shape, Taken(list(slots), list(counts))))
             self._book(gang, gang.needs.must, taken)
+
+    def _land(self, gang: Gang, lane: Lane) -> None:
+        """Place a gang for which it matters where others are: these may be others than when room was kept."""
+        self.model.earmarks.drop(gang.key)
+        with self._plan.attempt() as trial:
+            placed, stop = place(self.model, trial, lane)
+            if stop is None:
+                trial.commit()
+        if stop is None:
+            self._enter(lane, gang, placed)
+        else:
+            assign(self.model, gang, self.now)
 
     def start_gangs(self, limit: int | None) -> bool:
         """Try the gangs below their minimum; False when ``limit`` ended it."""
@@ -231,7 +251,7 @@ class _Cycle:
                 return [], NoRoom(shape, count, fits)
         entry = model.promises.obstacle(lane)
         with self._plan.attempt() as trial:
-            placed, stop = self._place_shapes(trial, lane)
+            placed, stop = place_shapes(model, trial, lane)
             if stop is None and entry is None:
                 placed = self._in_company(trial, gang, placed)
                 trial.commit()
@@ -254,7 +274,7 @@ class _Cycle:
 
     def _place_any(self, lane: Lane, gang: Gang, choice: Choice) -> tuple[Placed, Stop | None]:
         """Place as many of what is offered as are needed, or none."""
-        counts = self._find_any(choice)
+        counts = find_any(self.model, choice)
         if counts is None:
             lane.taking = lane.total
             return [], NoRoom(*lane.shapes[0], fits=0, together=True)
@@ -269,42 +289,6 @@ class _Cycle:
             placed = self._in_company(trial, gang, [trial.since(0)])
             trial.commit()
             return placed, None
-
-    def _find_any(self, choice: Choice) -> dict[Shape, int] | None:
-        """Return how many of each shape would be placed, None when too few fit."""
-        left = choice.need - sum(offer.least for offer in choice.offers)
-        counts: dict[Shape, int] = {}
-        with self._plan.attempt() as trial:
-            for offer in choice.offers:
-                fits = self.model.index(offer.shape).total
-                count = min(offer.most, offer.least + left, max(offer.least, fits))
-                if count and trial.place(offer.shape, count):
-                    counts[offer.shape] = count
-                    left -= count - offer.least
-                elif offer.least:
-                    return None
-        return None if left else counts
-
-    def _place_shapes(self, trial: Trial, lane: Lane) -> tuple[Placed, Stop | None]:
-        """Place where it fits: the shape with the least room to spare first, or as the layout says."""
-        model = self.model
-        if lane.layout is not None:
-            found = near.place(model, trial, lane.layout)
-            return found or [], None if found is not None else self._no_domain(lane, lane.layout)
-        order = lane.shapes
-        if len(order) > 1:
-            spare = [(shape.follows, model.index(shape).total - count) for shape, count in order]
-            order = tuple(order[at] for at in sorted(range(len(order)), key=spare.__getitem__))
-        for shape, count in order:
-            if not trial.place(shape, count):
-                return [], NoRoom(shape, count, trial.fits(shape), together=True)
-        return [trial.since(0)], None
-
-    def _no_domain(self, lane: Lane, layout: Layout) -> Stop:
-        """Say what a layout lacks: a hypernode with the room, or one with room for all of it at once."""
-        shape, count = lane.shapes[0]
-        lacks = near.shortage(self.model, layout, near.now)
-        return lacks or NoRoom(shape, count, self._plan.fits(shape), together=True)
 
     def _hold(self, lane: Lane, stop: Stop) -> None:
         """Keep later gangs off what this one lacks, if it could ever have it and not for too long.
@@ -486,7 +470,7 @@ class _Cycle:
                     pods[name] = (slot, placed)
                     states[member] = Member.FLYING
                 task.counting += len(pick.members)
-            model.nodes.moved.update(chosen.slots)
+            model.nodes.move(chosen.slots)
         model.promises.note(gang)
         follow(model)
 
@@ -506,6 +490,12 @@ class _Cycle:
             else:
                 self.model.dirty[draft.gang] = None
         return [draft.flight.decision for draft in self._drafts.values()]
+
+
+def _has_left(model: Model, victim: Victim) -> bool:
+    namespace, name, uid = victim
+    pod = model.pods.get((namespace, name))
+    return pod is None or pod.uid != uid or pod.slot < 0
 
 
 def _first(picks: list[Pick], count: int) -> list[Pick]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from services.scheduler.core.choice import choice_of, choose
 from services.scheduler.core.decisions import Decision
 from services.scheduler.core.eviction import Evictor
 from services.scheduler.core.gangs import Gang, by_shape
@@ -54,6 +55,8 @@ def begin(model: Model, gang: Gang, now: datetime, *, enqueue: bool) -> Decision
 
 
 def _decide(model: Model, gang: Gang, found: Found, now: datetime) -> Decision:
+    if choice_of(gang) is not None:
+        choose(gang, {shape: sum(counts) for shape, _, counts in found.places})
     decision = begin(model, gang, now, enqueue=False)
     decision.evictions = tuple(evictions(model, gang, found))
     until = now + model.policy.eviction.earmark

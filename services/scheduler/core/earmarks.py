@@ -1,7 +1,8 @@
 """Room that is kept for a gang until what was evicted for it has left.
 
 An earmark counts in its gang's queue like placed pods, and on its nodes as far as it is not to come from
-what is leaving there (``Nodes.earmark``), so nobody takes it. It ends when its gang is placed on it, does
+what is leaving there (``Nodes.earmark``), so nobody takes it. For rules between pods they are there already,
+but nobody is placed beside them because they would be. It ends when its gang is placed on it, does
 not need it any more or is gone, when some victim refuses to go, and in any case at its time.
 """
 
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from services.scheduler.core.choice import choice_of
 from services.scheduler.core.gangs import Gang, Key, by_shape
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.queues import Queue, Queues
@@ -66,7 +68,8 @@ class Earmark:
         kept: dict[int, int] = {}
         for shape, _, counts in self.places:
             kept[shape.number] = kept.get(shape.number, 0) + sum(counts)
-        return needs == kept
+        choice = choice_of(gang)
+        return needs == kept or (choice is not None and choice.allows(kept))
 
 
 class Earmarks:
@@ -106,6 +109,14 @@ class Earmarks:
         """Return the earmarks whose time is over."""
         return [mark for mark in self.timers.due(now) if self._of.get(mark.key) is mark]
 
+    def count_in(self, column: int, shapes: frozenset[int]) -> None:
+        """Count what is kept for pods of shapes, by their numbers, in a column that is new to them."""
+        for mark in self._of.values():
+            for shape, slots, counts in mark.places:
+                if shape.number in shapes:
+                    for slot, count in zip(slots, counts, strict=True):
+                        self._nodes.earmark(slot, ((column, count),), 1)
+
     def is_free(self, mark: Earmark) -> bool:
         """Whether the gang can be placed on its room now: what was to leave has left."""
         nodes = self._nodes
@@ -138,7 +149,7 @@ class Earmarks:
             for slot, count in zip(slots, counts, strict=True):
                 if sign > 0:
                     nodes.holders[slot] += 1
-                nodes.earmark(slot, _times(shape.amounts, count), sign)
+                nodes.earmark(slot, _times(shape.charged, count), sign)
                 if sign < 0:
                     nodes.release(slot)
             self._queues.charge(mark.queue, shape.amounts, sign * sum(counts))

@@ -9,34 +9,23 @@ both together are.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import datetime
 
 import numpy as np
 
-from services.scheduler.core.bundles import Bundle, amounts_of, by_gang, cut, order
+from services.scheduler.core.bundles import Bundle, amounts_of, order
+from services.scheduler.core.candidates import Candidates, Group, is_lasting
 from services.scheduler.core.claims import Accounts, Budgets, Claim, Sums, leaving
-from services.scheduler.core.columns import BoolArray, SlotArray
 from services.scheduler.core.gangs import Gang
-from services.scheduler.core.lanes import Lane, NoQuota, NoRoom
+from services.scheduler.core.landing import Landing
+from services.scheduler.core.lanes import InVain, Lane, NoDomain, NoQuota, NoRoom
 from services.scheduler.core.model import Model
-from services.scheduler.core.policy import VictimFilter
 from services.scheduler.core.queues import Queue
 from services.scheduler.core.search import Deficit, Found, Request, Search
 from services.scheduler.core.settle import could_ever_fit
+from services.scheduler.core.shapes import amounts_of as amounts_of_counts
 from services.scheduler.core.shares import Shares
-from services.scheduler.core.zones import in_zones, within_budget
-
-Tiers = Sequence[Sequence[VictimFilter]]
-
-
-@dataclass(slots=True)
-class _Group:
-    """Pods that may be victims for one reason, and how they are cut and filtered."""
-
-    rows: SlotArray
-    tiers: Tiers
 
 
 class Evictor:
@@ -45,67 +34,98 @@ class Evictor:
     def __init__(self, model: Model, now: datetime) -> None:
         self._model = model
         self._policy = model.policy.eviction
-        self._now = now.timestamp()
-        self._shares: Shares | None = None
-        self._leaving: dict[Queue, Sums] | None = None
+        self._now = now
         self.cool_at: float | None = None
         """When the next pod can be evicted that is safe now."""
+        self.forget()
+
+    def forget(self) -> None:
+        """Look anew at who could go and what is held: somebody was evicted."""
+        self._shares: Shares | None = None
+        self._leaving: dict[Queue, Sums] | None = None
+        self._ordered: dict[Hashable, list[Bundle]] = {}
+        self._ranked: Hashable = None
+        self._candidates = Candidates(self._model, self._now)
+        self._model.victims.refresh()
 
     def heads(self) -> list[tuple[Lane, Gang]]:
         """Return the stopped lanes that somebody might be evicted for, in the order of their turns."""
-        stopped = [lane for lane in self._model.waiting.lanes.values() if _lacks(lane)]
-        if not stopped:
+        model = self._model
+        if not len(model.victims):
             return []
-        self._model.victims.refresh()
-        found: list[tuple[tuple[object, ...], Lane, Gang]] = []
-        for lane in stopped if len(self._model.victims) else ():
+        found: list[tuple[Lane, Gang]] = []
+        news = False
+        for lane in model.waiting.lanes.values():
             head = lane.head()
-            if head and self._helps(lane, head[1]):
-                found.append(((*self._turn(lane.queue), head[0]), lane, head[1]))
-        return [(lane, gang) for _, lane, gang in sorted(found, key=lambda item: item[0])]
+            if head is None or not self._asks(lane, head[1]):
+                continue
+            vain = self._is_vain(lane, head[1])
+            if vain or self._might(lane, head[1]):
+                found.append((lane, head[1]))
+                news = news or not vain
+        if not news:
+            return []
+        turns = {queue: self._turn(queue) for queue in {lane.queue for lane, _ in found}}
+        return sorted(found, key=lambda item: (*turns[item[0].queue], item[1].order))
 
     def find_for(self, lane: Lane, gang: Gang) -> Found | None:
         """As :meth:`find`, for a gang that is in no lane of the model; ``lane`` says what stopped it."""
-        self._model.victims.refresh()
-        if not (_lacks(lane) and len(self._model.victims) and self._helps(lane, gang)):
-            return None
-        return self.find(lane, gang)
+        asks = len(self._model.victims) and self._asks(lane, gang) and self._might(lane, gang)
+        return self.find(lane, gang) if asks else None
 
     def find(self, lane: Lane, gang: Gang) -> Found | None:
         """Return who has to go for a gang, None when it cannot be helped."""
-        groups = [
-            _Group(rows, tiers)
-            for rows, tiers in (
-                (self._reclaimable(lane), self._policy.reclaim_filters),
-                (self._preemptable(lane, gang), self._policy.preempt_filters),
-            )
-            if rows.size
-        ]
-        attempts = [[one] for one in groups]
-        if len(groups) > 1:
-            attempts.append(groups)
-        for attempt in attempts:
-            found = self._search(lane, gang, attempt)
-            if found is not None:
-                return found
-        return None
+        if self._is_vain(lane, gang):
+            return None
+        self._model.work.searches += 1
+        self._candidates.cool_at = None
+        found = self._find(lane, gang)
+        until = self._candidates.cool_at
+        self._cools(until)
+        lane.in_vain = InVain(self._seen(lane, gang), until) if found is None else None
+        return found
 
-    def forget(self) -> None:
-        """Look anew at what is held: somebody was evicted."""
-        self._shares = self._leaving = None
-        self._model.victims.refresh()
+    def _asks(self, lane: Lane, gang: Gang) -> bool:
+        """Whether a gang may evict, and it could help. Parts of devices are not looked at."""
+        lacks = not lane.surplus and isinstance(lane.stop, NoRoom | NoDomain | NoQuota)
+        return lacks and not lane.takes_parts and gang.contract.priority_class not in self._model.peaceful
+
+    # ------------------------------------------------------------------ what was searched for before
+
+    def _is_vain(self, lane: Lane, gang: Gang) -> bool:
+        """Whether nothing has changed on which a search depends that found nobody."""
+        vain = lane.in_vain
+        over = vain is not None and vain.until is not None and vain.until <= self._now.timestamp()
+        if vain is None or over or vain.seen != self._seen(lane, gang):
+            return False
+        self._cools(vain.until)
+        return True
+
+    def _seen(self, lane: Lane, gang: Gang) -> Hashable:
+        """Return all that a search for a gang of a lane depends on, but for the time."""
+        model = self._model
+        claims = self._policy.reclaim and self._others(lane.queue)
+        if claims:
+            self._now_shares()
+        return (
+            gang.contract.priority,
+            is_lasting(gang),
+            gang.key if model.reservations.of(gang.key) is not None else None,
+            model.victims.version,
+            model.nodes.room_version,
+            model.nodes.capacity_version,
+            model.queues.held_version,
+            model.queues.shares_version if claims else None,
+        )
+
+    def _cools(self, at: float | None) -> None:
+        if at is not None:
+            self.cool_at = at if self.cool_at is None else min(at, self.cool_at)
 
     # ------------------------------------------------------------------ who at all
 
-    def _helps(self, lane: Lane, gang: Gang) -> bool:
-        """Whether it could help a stopped gang at all that somebody goes."""
-        return self._might(lane, gang) and could_ever_fit(self._model, lane)
-
     def _might(self, lane: Lane, gang: Gang) -> bool:
-        contract = gang.contract
-        if contract.priority_class in self._model.peaceful:
-            return False
-        return self._has_lower(lane.queue, contract.priority) or (
+        return self._has_lower(lane.queue, gang.contract.priority) or (
             self._policy.reclaim and self._others(lane.queue) and bool(self._claim(lane, None).deserves())
         )
 
@@ -126,100 +146,80 @@ class Evictor:
             for level in reversed(queue.chain)
         )
 
-    def _preemptable(self, lane: Lane, gang: Gang) -> SlotArray:
-        """Return the pods of lower priority in the gang's queue."""
-        priority = gang.contract.priority
-        if not self._has_lower(lane.queue, priority):
-            return np.zeros(0, np.intp)
-        victims = self._model.victims
-        which = victims.queue[: victims.size] == victims.queues.get(lane.queue.name, -1)
-        which &= victims.priority[: victims.size] < priority
-        return self._willing(which)
-
-    def _reclaimable(self, lane: Lane) -> SlotArray:
-        """Return the pods of queues that hold more than they deserve of what this one does not have."""
-        victims = self._model.victims
-        if not self._policy.reclaim or not self._others(lane.queue):
-            return np.zeros(0, np.intp)
-        claim = self._claim(lane, None, self._lacking(lane))
-        numbers = [
-            victims.queues[name]
-            for name in victims.queues_with_victims()
-            if name != lane.queue.name and claim.columns(self._model.queues.get(name))
-        ]
-        if not numbers:
-            return np.zeros(0, np.intp)
-        return self._willing(np.isin(victims.queue[: victims.size], numbers))
-
-    def _willing(self, which: BoolArray) -> SlotArray:
-        """Return which of the rows may be evicted now, on our nodes; remember when the next may."""
-        victims, size = self._model.victims, self._model.victims.size
-        which = which & victims.willing[:size] & self._model.nodes.mine[victims.slot[:size]]
-        cold = victims.since[:size] + self._policy.min_run_time.total_seconds()
-        waits = which & (cold > self._now)
-        if waits.any():
-            self._cools(float(cold[waits].min()))
-        return np.flatnonzero(which & ~waits)
-
-    def _cools(self, at: float) -> None:
-        self.cool_at = at if self.cool_at is None else min(at, self.cool_at)
+    def _groups(self, lane: Lane, gang: Gang) -> list[Group]:
+        """Return who may be victims: of queues that hold too much, and of lower priority in the gang's."""
+        found: list[Group] = []
+        if self._policy.reclaim and self._others(lane.queue):
+            claim = self._claim(lane, None, self._lacking(lane, gang))
+            names = [
+                name
+                for name in self._model.victims.queues_with_victims()
+                if name != lane.queue.name and claim.columns(self._model.queues.get(name))
+            ]
+            found += [self._candidates.of_queues(names)] if names else []
+        if self._has_lower(lane.queue, gang.contract.priority):
+            found.append(self._candidates.below(lane.queue, gang.contract.priority))
+        return [group for group in found if group.rows.size]
 
     # ------------------------------------------------------------------ the search
 
-    def _search(self, lane: Lane, gang: Gang, groups: Sequence[_Group]) -> Found | None:
+    def _find(self, lane: Lane, gang: Gang) -> Found | None:
+        groups = self._groups(lane, gang)
+        attempts = [[one] for one in groups]
+        if len(groups) > 1:
+            attempts.append(groups)
+        for attempt in attempts:
+            found = self._search(lane, gang, attempt)
+            if found is not None:
+                return found
+        return None
+
+    def _search(self, lane: Lane, gang: Gang, groups: Sequence[Group]) -> Found | None:
         model = self._model
-        request = Request(lane.shapes, (), self._claim(lane, None), (), self._policy.most_victims)
-        if not Search(model, request).could_help(np.concatenate([group.rows for group in groups])):
+        helps = self._candidates.could_help(lane, gang, groups, self._short(lane))
+        if not helps or not could_ever_fit(model, lane):
             return None
-        bundles: list[Bundle] = []
-        budgets = False
-        for group in groups:
-            some, tier = self._bundles(gang, group)
-            bundles += some
-            budgets = budgets or "pdb" in tier
+        budgets = any("pdb" in self._candidates.bundles(gang, group)[1] for group in groups)
+        claim = self._claim(lane, Budgets(model) if budgets else None, self._lacking(lane, gang))
+        bundles = self._in_order(gang, groups, claim)
         if not bundles:
             return None
-        claim = self._claim(lane, Budgets(model) if budgets else None, self._lacking(lane))
-        self._weigh(bundles, claim)
-        request = Request(lane.shapes, order(bundles), claim, self._deficits(lane), self._policy.most_victims)
-        found = Search(model, request).run()
-        if found is None or not claim.falls(found.bundles) or not self._has_quota(lane, found.bundles):
-            return None
-        return found
+        request = Request(lane.shapes, bundles, claim, self._deficits(lane), self._policy.most_victims)
+        simple = lane.is_plain and lane.choice is None
+        found = Search(model, request).run() if simple else Landing(model, lane, request).run()
+        return found if found is not None and self._is_due(lane, claim, found) else None
 
-    def _bundles(self, gang: Gang, group: _Group) -> tuple[list[Bundle], Sequence[VictimFilter]]:
-        """Cut what may go into bundles, by the first tier of filters that leaves any."""
-        priority = gang.contract.priority
-        own = gang.contract.queue
-        for tier in group.tiers or ((),):
-            found: list[Bundle] = []
-            for one, rows in by_gang(self._model, self._filtered(gang, group.rows, tier)).items():
-                same = one.contract.queue == own or "priority" in tier
-                if not same or one.contract.priority < priority:
-                    some = within_budget(self._model, one, rows) if "tdm" in tier else rows
-                    found += cut(self._model, one, some, whole="gang" not in tier)
-            if found:
-                return found, tier
-        return [], ()
+    def _is_due(self, lane: Lane, claim: Claim, found: Found) -> bool:
+        """Whether what the gang takes is its queue's due and within all quotas once the victims have gone."""
+        total = amounts_of_counts({shape: sum(counts) for shape, _, counts in found.places})
+        if total != claim.total:
+            budgets = None if claim.budgets is None else Budgets(self._model)
+            accounts = Accounts(self._model, claim.accounts.shares, claim.accounts.leaving)
+            claim = Claim(self._model, lane.queue, total, accounts, budgets, claim.lacking)
+            if claim(found.bundles):
+                return False
+        return claim.falls(found.bundles) and self._has_quota(lane.queue, total, found.bundles)
 
-    def _filtered(self, gang: Gang, rows: SlotArray, tier: Sequence[VictimFilter]) -> SlotArray:
-        victims = self._model.victims
-        if "conformance" in tier:
-            rows = rows[~victims.critical[rows]]
-        if "tdm" in tier:
-            lasting = not any(task.shape.preemptable for task in gang.contract.tasks)
-            rows = np.setdiff1d(rows, in_zones(self._model, rows)) if lasting else rows[:0]
-        if "cdp" in tier:
-            cooldown = np.maximum(victims.cooldown[rows], self._policy.cooldown.total_seconds())
-            warm = victims.scheduled[rows] + cooldown
-            if (warm > self._now).any():
-                self._cools(float(warm[warm > self._now].min()))
-                rows = rows[warm <= self._now]
-        return rows
+    def _in_order(self, gang: Gang, groups: Sequence[Group], claim: Claim) -> list[Bundle]:
+        """Return the bundles of groups in the order in which they go."""
+        bundles = [one for group in groups for one in self._candidates.bundles(gang, group)[0]]
+        queues = {one.gang.contract.queue for one in bundles}
+        weights = tuple((name, claim.columns(self._model.queues.get(name))) for name in sorted(queues))
+        key = (tuple(group.key for group in groups), gang.contract.queue, gang.contract.priority, weights)
+        if key not in self._ordered:
+            self._weigh(bundles, claim)
+            self._ordered[key] = order(bundles)
+        elif self._ranked != key:
+            for rank, one in enumerate(self._ordered[key]):
+                one.rank = rank
+        self._ranked = key
+        return self._ordered[key]
 
     def _weigh(self, bundles: Iterable[Bundle], claim: Claim) -> None:
         """Say how far beyond its share each bundle's queue is when it is that bundle's turn."""
         held: dict[tuple[str, int], float] = {}
+        for bundle in bundles:
+            bundle.excess = 0.0
         for bundle in order(bundles):
             queue = self._model.queues.get(bundle.gang.contract.queue)
             if queue is claim.queue:
@@ -243,29 +243,22 @@ class Evictor:
 
         return give
 
-    def _has_quota(self, lane: Lane, bundles: Sequence[Bundle]) -> bool:
-        """Whether all that binds queues, and what is kept for them, allow the gang once these have gone."""
+    def _has_quota(self, queue: Queue, total: dict[int, int], bundles: Sequence[Bundle]) -> bool:
+        """Whether all that binds queues, and what is kept for them, allow ``total`` once these have gone."""
         model = self._model
         freed: Counter[int] = Counter()
+        gone: dict[Queue, Counter[int]] = {}
         for one in bundles:
-            freed.update(amounts_of(model, one))
-        gone = [
-            (model.queues.get(one.gang.contract.queue), tuple(amounts_of(model, one).items()))
-            for one in bundles
-        ]
+            amounts = amounts_of(model, one)
+            freed.update(amounts)
+            gone.setdefault(model.queues.get(one.gang.contract.queue), Counter()).update(amounts)
         victims = model.victims
         for row in np.flatnonzero(victims.leaving[: victims.size]).tolist():
             pod = victims.pods[row]
             if pod is not None and pod.queue:
-                gone.append((model.queues.get(pod.queue), pod.shape.amounts))
-        for queue, amounts in gone:
-            model.queues.charge(queue, amounts, -1)
-        refused = model.queues.over(lane.queue, lane.total) or model.promises.kept(
-            lane.queue, lane.total, freed
-        )
-        for queue, amounts in gone:
-            model.queues.charge(queue, amounts, 1)
-        return refused is None
+                gone.setdefault(model.queues.get(pod.queue), Counter()).update(dict(pod.shape.amounts))
+        with model.queues.without(gone):
+            return not (model.queues.over(queue, total) or model.promises.kept(queue, total, freed))
 
     # ------------------------------------------------------------------ what is held
 
@@ -273,17 +266,16 @@ class Evictor:
         accounts = Accounts(self._model, self._now_shares(), self._now_leaving())
         return Claim(self._model, lane.queue, lane.total, accounts, budgets, lacking)
 
-    def _lacking(self, lane: Lane) -> frozenset[int]:
+    def _lacking(self, lane: Lane, gang: Gang) -> frozenset[int]:
         """Return the resources of which too little is free for the gang on all its nodes, or in its quota."""
-        nodes = self._model.nodes
+        everything = self._candidates.free(gang)
         found = {column for _, column in self._short(lane)}
         for shape, count in lane.shapes:
             shape.rules.refresh()
             allowed = np.flatnonzero(shape.rules.allowed)
-            columns = [column for column, _ in shape.amounts]
-            free = np.maximum(nodes.future(columns)[:, allowed], 0)
-            for number, (column, amount) in enumerate(shape.amounts):
-                if int((free[number] // amount).sum()) < count:
+            for column, amount in shape.amounts:
+                free = np.maximum(everything[column, allowed], 0)
+                if int((free // amount).sum()) < count:
                     found.add(column)
         return frozenset(found)
 
@@ -293,7 +285,7 @@ class Evictor:
         for level in lane.queue.chain:
             gone = self._now_leaving().get(level, {})
             for column, limit in level.capability or ():
-                asked = lane.total.get(column, 0)
+                asked = lane.taking.get(column, 0)
                 lacks = level.held.get(column, 0) - gone.get(column, 0) + asked - limit
                 if asked and lacks > 0:
                     found[level, column] = lacks
@@ -308,8 +300,3 @@ class Evictor:
         if self._leaving is None:
             self._leaving = leaving(self._model)
         return self._leaving
-
-
-def _lacks(lane: Lane) -> bool:
-    """Whether a lane's gangs lack what others hold."""
-    return not lane.surplus and isinstance(lane.stop, NoRoom | NoQuota) and lane.is_plain

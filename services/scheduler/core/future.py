@@ -28,6 +28,7 @@ class Future:
         nodes.fit_columns()
         self.free: IntArray = nodes.future(self._columns)
         everything = sorted(set(range(nodes.used.shape[0])).difference(nodes.resources.of_devices))
+        self._held: dict[int, list[int]] = {}
         self._shut: BoolArray = np.asarray((nodes.future(everything) < 0).any(axis=0))
         """More will be used than there is, in some resource: nothing is placed there."""
 
@@ -105,8 +106,12 @@ class Future:
 
     def held(self, row: int) -> list[int]:
         """Return what a pod holds, by column."""
-        amounts = dict(self._model.shapes.by_number[self._model.victims.shape.item(row)].amounts)
-        return [amounts.get(column, 0) for column in self._columns]
+        number = self._model.victims.shape.item(row)
+        held = self._held.get(number)
+        if held is None:
+            amounts = dict(self._model.shapes.by_number[number].amounts)
+            held = self._held[number] = [amounts.get(column, 0) for column in self._columns]
+        return held
 
     def amounts(self, rows: SlotArray) -> IntArray:
         """Return what pods hold, by column and row."""

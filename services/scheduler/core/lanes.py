@@ -8,6 +8,7 @@ need it pass.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import inf
@@ -94,6 +95,15 @@ Scarce = tuple[str, int, str]
 """What a stopped lane lacks: ("room", shape, "") or ("quota", column, queue)."""
 
 
+@dataclass(frozen=True, slots=True)
+class InVain:
+    """A search for victims that found nobody: it would not while all that it has ``seen`` is the same."""
+
+    seen: Hashable
+    until: float | None
+    """When more pods may be evicted than then (POSIX seconds)."""
+
+
 @dataclass(slots=True, eq=False)
 class Lane:
     """Gangs of one signature, in order. Without ``stops`` it is to be tried."""
@@ -113,6 +123,8 @@ class Lane:
     """While it holds: all that it needs, so that a gang before it which lacks that is noticed."""
     late_at: float = inf
     """While it lacks room: when its head has waited for so long that some is reserved (POSIX seconds)."""
+    in_vain: InVain | None = None
+    """The last search for victims for its head, if it was one in vain."""
     followers: dict[Lane, None] = field(default_factory=dict["Lane", None])
     heap: list[tuple[OrderKey, int, Gang]] = field(default_factory=list[tuple[OrderKey, int, Gang]])
     size: int = 0
@@ -156,6 +168,11 @@ class Lane:
     def is_plain(self) -> bool:
         """Whether amounts alone say if a gang has room: not where it lies, nor beside whom, matters."""
         return self.layout is None and all(shape.is_plain for shape, _ in self.shapes)
+
+    @property
+    def takes_parts(self) -> bool:
+        """Whether its pods take parts of devices."""
+        return any(shape.devices for shape in self.offered)
 
     @property
     def starts(self) -> bool:

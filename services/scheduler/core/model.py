@@ -192,11 +192,14 @@ class Model:
 
     def apply_budget(self, state: c.PodDisruptionBudgetState) -> None:
         """A PodDisruptionBudget is there or has changed."""
-        self.budgets[state.namespace, state.name] = state.disruptions_allowed
+        if self.budgets.get((state.namespace, state.name)) != state.disruptions_allowed:
+            self.budgets[state.namespace, state.name] = state.disruptions_allowed
+            self.victims.touch()
 
     def remove_budget(self, namespace: str, name: str) -> None:
         """A PodDisruptionBudget is gone."""
-        self.budgets.pop((namespace, name), None)
+        if self.budgets.pop((namespace, name), None) is not None:
+            self.victims.touch()
 
     # ------------------------------------------------------------------ pods
 
@@ -261,7 +264,7 @@ class Model:
             if pod is not None and pod.gang is None and pod.phase not in ENDED:
                 self.workload.add(pod.shape, sign)
         if new is not None and new.slot >= 0:
-            new.ends = self._end_of(new)
+            new.ends, new.rank = self._end_of(new), self._rank_of(new)
             self.victims.put(key, new)
         else:
             self.victims.drop(key)
@@ -305,6 +308,7 @@ class Model:
             for slot, shape in flight.pods.values():
                 if shape.number in bare:
                     self.nodes.charge(slot, one, 1)
+        self.earmarks.count_in(column, bare)
 
     def _count(self, pod: Pod, sign: int) -> None:
         amounts = pod.shape.amounts
@@ -398,7 +402,7 @@ class Model:
             self.earmarks.drop((namespace, name))
             self.reservations.drop((namespace, name))
             self._forget(gang)
-            self._tell_ends(gang.key)
+            self._tell_pods(gang.key)
 
     def _upsert(self, contract: c.Gang, *, confirmed: bool) -> Gang | None:
         key = (contract.namespace, contract.name)
@@ -410,8 +414,7 @@ class Model:
                 return old
         gang = self._install(contract, old)
         gang.confirmed = gang.confirmed or confirmed
-        if old is None or old.contract.run_seconds != contract.run_seconds:
-            self._tell_ends(key)
+        self._tell_pods(key)
         return gang
 
     def _install(self, contract: c.Gang, old: Gang | None) -> Gang:
@@ -422,6 +425,8 @@ class Model:
             self._inherit(gang, old)
             self._forget(old)
         self.gangs[key] = gang
+        if key in self._pods_of:
+            self.victims.touch()
         self.count_workload(gang, 1)
         for name, pod in self._pods_of.get(key, {}).items():
             self._place_pod(gang, name, pod)
@@ -451,12 +456,17 @@ class Model:
         seconds = None if gang is None else gang.contract.run_seconds
         return inf if seconds is None else pod.since + seconds
 
-    def _tell_ends(self, key: Key) -> None:
-        """Note anew when the pods of a gang end, as it declares something else."""
+    def _rank_of(self, pod: Pod) -> int:
+        """Return a pod's priority or its gang's, whichever is the higher."""
+        gang = None if pod.gang is None else self.gangs.get(pod.gang)
+        return pod.priority if gang is None else max(pod.priority, gang.contract.priority)
+
+    def _tell_pods(self, key: Key) -> None:
+        """Note anew when the pods of a gang end and which rank they have, as it declares something else."""
         for name, pod in self._pods_of.get(key, {}).items():
-            ends = self._end_of(pod)
-            if pod.slot >= 0 and pod.ends != ends:
-                pod.ends = ends
+            ends, rank = self._end_of(pod), self._rank_of(pod)
+            if pod.slot >= 0 and (pod.ends, pod.rank) != (ends, rank):
+                pod.ends, pod.rank = ends, rank
                 self.victims.put((key[0], name), pod)
 
     @staticmethod
@@ -470,6 +480,8 @@ class Model:
             gang.trouble = old.trouble
 
     def _forget(self, gang: Gang) -> None:
+        if gang.key in self._pods_of:
+            self.victims.touch()
         self.count_workload(gang, -1)
         self.dirty.pop(gang, None)
         self.unplaced.pop(gang, None)

@@ -14,7 +14,8 @@ taken or freed for good: trials that are taken back are in ``log``, but not here
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
@@ -74,8 +75,9 @@ class Nodes:
         self.rules_log = ChangeLog()
         self.grown: set[int] = set()
         self.moved: set[int] = set()
-        self.capacity_version = 0
-        """Rises when what nodes have in all, or their rules, change: not with pods."""
+        self.capacity_version = self.room_version = 0
+        """The first rises when what nodes have in all, or their rules, change: not with pods. The second does
+        whenever room is taken or freed for good: not with trials that are taken back."""
         self.zones: frozenset[str] | None = None
         """The zones (label ``volcano.sh/revocable-zone``) that are open; None: they mean nothing."""
         self.volumes = VolumesOnNodes()
@@ -201,6 +203,7 @@ class Nodes:
             self._weigh(slot)
         self.touch(slot)
         self.moved.add(slot)
+        self.room_version += 1
         if sign < 0:
             self.grown.add(slot)
 
@@ -221,6 +224,7 @@ class Nodes:
             after = max(0, self.earmarked.item(column, slot) - self.releasing.item(column, slot))
             self.used[column, slot] += after - before
             less, more = less or after < before, more or after > before
+        self.room_version += 1
         if less or more:
             self._weigh(slot)
             self.touch(slot)
@@ -239,8 +243,28 @@ class Nodes:
         self.over[touched] = self._is_over(touched)
         self._touch_all(touched.tolist())
         if lasting:
-            self.moved.update(touched.tolist())
+            self.move(touched.tolist())
             self.grown.update(slots[(change < 0).any(axis=0)].tolist())
+
+    def move(self, slots: Iterable[int]) -> None:
+        """Note that room was taken or freed on nodes for good."""
+        self.moved.update(slots)
+        self.room_version += 1
+
+    @contextmanager
+    def relieved(self, less: IntArray) -> Iterator[None]:
+        """Let nodes be used by so much less, [column, slot], for as long as it takes: a trial."""
+        slots = np.flatnonzero(less.any(axis=0))
+        self._relieve(slots, -less[:, slots])
+        try:
+            yield
+        finally:
+            self._relieve(slots, less[:, slots])
+
+    def _relieve(self, slots: SlotArray, change: IntArray) -> None:
+        self.used[: change.shape[0], slots] += change
+        self.over[slots] = (self.used[:, slots] > self.allocatable[:, slots]).any(axis=0)
+        self._touch_all(slots.tolist())
 
     def future(self, columns: Sequence[int]) -> IntArray:
         """Return what will be free for anybody once all that is leaving has left: [column, slot]."""

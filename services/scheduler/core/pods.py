@@ -31,6 +31,8 @@ class Pod:
     """Being deleted, as its state says."""
     gated: bool
     priority: int = 0
+    rank: int = 0
+    """Its priority or its gang's, whichever is the higher."""
     preemptable: bool = True
     """It is ours, and its owner does not forbid to evict it."""
     revocable: bool = False

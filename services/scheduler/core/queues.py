@@ -9,6 +9,7 @@ its capability: so nobody takes what would make a guarantee unattainable. Which 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING
@@ -108,6 +109,10 @@ class Queues:
         self.usage = Usage()
         self._shares = Shares()
         self._shares_of: tuple[int, int, int] | None = None
+        self.shares_version = 0
+        """Rises when queues deserve something else, as of the last question."""
+        self.held_version = 0
+        """Rises with what queues hold, and with their rules."""
         self._version = 0
         self._moved = False
         self.root = self.get(ROOT_QUEUE)
@@ -193,6 +198,7 @@ class Queues:
         self._sharing = sharing
         self._moved = True
         self._version += 1
+        self.held_version += 1
 
     def faults(self) -> list[Fault]:
         """Return all that is wrong with the tree and its quotas, by queue."""
@@ -203,19 +209,24 @@ class Queues:
     def charge(self, queue: Queue, amounts: Amounts, count: int) -> None:
         """Count ``count`` pods (negative: fewer) in the queue and its parents."""
         self._version += 1
-        for column, amount in amounts:
-            queue.own[column] = queue.own.get(column, 0) + amount * count
+        self.held_version += 1
+        self._count(queue, amounts, count)
         for level in queue.chain:
-            held = level.held
-            for column, amount in amounts:
-                held[column] = held.get(column, 0) + amount * count
             if count < 0:
                 self.freed.add(level.name)
             elif level.capability:
                 self.charged.add(level.name)
-        for column in self._guaranteed:
-            if any(column == charged for charged, _ in amounts):
-                self._keep(queue, column)
+
+    @contextmanager
+    def without(self, gone: Mapping[Queue, Mapping[int, int]]) -> Iterator[None]:
+        """Let questions be answered as if queues did not hold these amounts: nobody is woken by it."""
+        for queue, amounts in gone.items():
+            self._count(queue, tuple(amounts.items()), -1)
+        try:
+            yield
+        finally:
+            for queue, amounts in gone.items():
+                self._count(queue, tuple(amounts.items()), 1)
 
     def want(self, queue: Queue, wanted: Mapping[int, int], sign: int) -> None:
         """Count (1) or no longer count (-1) what a waiting gang asks for."""
@@ -282,15 +293,31 @@ class Queues:
         self.refresh()
         now = self._version, self.usage.version, version
         if self._shares_of != now:
-            self._shares = divide(self.tree, cluster, self._sharing, self.usage.levels())
+            before, self._shares = (
+                self._shares,
+                divide(self.tree, cluster, self._sharing, self.usage.levels()),
+            )
+            self.shares_version += before != self._shares
             self._shares_of = now
         return self._shares
 
     # ------------------------------------------------------------------ inside
 
+    def _count(self, queue: Queue, amounts: Amounts, count: int) -> None:
+        for column, amount in amounts:
+            queue.own[column] = queue.own.get(column, 0) + amount * count
+        for level in queue.chain:
+            held = level.held
+            for column, amount in amounts:
+                held[column] = held.get(column, 0) + amount * count
+        for column in self._guaranteed:
+            if any(column == charged for charged, _ in amounts):
+                self._keep(queue, column)
+
     def _changed(self, queue: Queue, *, moved: bool) -> None:
         self._moved = self._moved or moved
         self._version += 1
+        self.held_version += 1
         self.changed.add(queue.name)
         self.freed.add(queue.name)
 

@@ -87,7 +87,7 @@ class Reservations:
         nodes = self._nodes
         nodes.fit_columns()
         nodes.keep(mark.slots, np.zeros((nodes.used.shape[0], mark.slots.size), np.int64), lasting=True)
-        nodes.moved.update(mark.slots.tolist())
+        nodes.move(mark.slots.tolist())
         nodes.grown.update(mark.slots.tolist())
         self._apply(lasting=True)
         for slot in mark.slots.tolist():

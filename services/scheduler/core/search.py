@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
+from operator import add
 from typing import Final
 
 import numpy as np
@@ -112,10 +113,11 @@ class Search:
     # ------------------------------------------------------------------ placing
 
     def _line_up(self) -> None:
-        victims = self._model.victims
-        for bundle in self._request.bundles:
-            for row in bundle.rows:
-                self._nodes.setdefault(victims.slot.item(row), _Node()).rows.append((bundle, row))
+        pairs = [(bundle, row) for bundle in self._request.bundles for row in bundle.rows]
+        slots = self._model.victims.slot[[row for _, row in pairs]].tolist()
+        nodes = self._nodes = {slot: _Node() for slot in dict.fromkeys(slots)}
+        for slot, pair in zip(slots, pairs, strict=True):
+            nodes[slot].rows.append(pair)
 
     def _place(self, shape: Shape, count: int) -> bool:
         """Take room for pods of a shape: what is free, then what evictions free."""
@@ -208,32 +210,34 @@ class Search:
         future = self._future
         if not future.takes(shape, slot):
             return None
-        lacks = {
-            future.at[column]: amount - future.free.item(future.at[column], slot)
-            for column, amount in shape.amounts
-        }
-        chosen: dict[Bundle, dict[int, int]] = {}
+        numbers = [future.at[column] for column, _ in shape.amounts]
+        lacks = [
+            amount - future.free.item(number, slot)
+            for number, (_, amount) in zip(numbers, shape.amounts, strict=True)
+        ]
+        chosen: dict[Bundle, list[int]] = {}
         for bundle, row in self._nodes[slot].rows:
-            if all(lack <= 0 for lack in lacks.values()):
+            if max(lacks) <= 0:
                 break
             if bundle in self._taken or bundle in self._refused or self._is_dead(bundle):
                 continue
             held = future.held(row)
-            given = chosen.setdefault(bundle, {})
-            for number in lacks:
-                given[number] = given.get(number, 0) + held[number]
-                lacks[number] -= held[number]
-        if any(lack > 0 for lack in lacks.values()):
+            gives = [held[number] for number in numbers]
+            lacks = [lack - give for lack, give in zip(lacks, gives, strict=True)]
+            before = chosen.get(bundle)
+            chosen[bundle] = gives if before is None else [*map(add, before, gives)]
+        if max(lacks) > 0:
             return None
         for bundle in reversed(list(chosen)):
-            if all(lacks[number] + amount <= 0 for number, amount in chosen[bundle].items()):
-                for number, amount in chosen.pop(bundle).items():
-                    lacks[number] += amount
+            without = [*map(add, lacks, chosen[bundle])]
+            if max(without) <= 0:
+                lacks = without
+                del chosen[bundle]
         return self._with_first(chosen, slot)
 
     def _is_dead(self, bundle: Bundle) -> bool:
         """Whether something that goes before it must not go."""
-        return any(one in self._refused for one in bundle.first)
+        return bool(self._refused) and any(one in self._refused for one in bundle.first)
 
     def _with_first(self, chosen: Iterable[Bundle], slot: int) -> tuple[Cost, list[Bundle]]:
         """Add what goes before whole gangs, and work out the cost."""

@@ -7,12 +7,12 @@ from datetime import datetime
 import numpy as np
 
 from services.scheduler.core import near
-from services.scheduler.core.choice import choice_of
+from services.scheduler.core.choice import Choice, choice_of, choose
 from services.scheduler.core.decisions import Decision
 from services.scheduler.core.gangs import Gang
 from services.scheduler.core.groups import assess
 from services.scheduler.core.lanes import Lane, NoDomain, NoEntry, NoRoom
-from services.scheduler.core.layout import layout_of
+from services.scheduler.core.layout import Layout, layout_of
 from services.scheduler.core.model import Model
 from services.scheduler.core.results import expire, expire_evicting
 
@@ -30,6 +30,13 @@ def follow(model: Model) -> None:
 
 def could_ever_fit(model: Model, lane: Lane) -> bool:
     """Whether empty nodes and queues would hold a gang; an upper bound: its shapes are not placed."""
+    if lane.choice is not None:
+        most = [(offer, model.index(offer.shape).potential()) for offer in lane.choice.offers]
+        if not model.queues.allows(lane.queue, lane.taking, model.nodes.totals()):
+            return False
+        return all(fits >= offer.least for offer, fits in most) and lane.choice.need <= sum(
+            min(fits, offer.most) for offer, fits in most
+        )
     return (
         model.queues.allows(lane.queue, lane.total, model.nodes.totals())
         and all(model.index(shape).potential() >= count for shape, count in lane.shapes)
@@ -59,7 +66,7 @@ def settle(model: Model, now: datetime) -> list[Decision]:
     if model.capacity_seen != model.nodes.capacity_version:
         model.dirty.update(dict.fromkeys(gang for gang in model.unplaced if gang.share))
     for gang in list(model.dirty):
-        _assess(model, gang, now)
+        assign(model, gang, now)
     model.dirty.clear()
     model.reservations.refresh()
     _wake(model, now)
@@ -99,10 +106,18 @@ def _keeps_earmark(model: Model, gang: Gang) -> bool:
     if gang.needs.short or not mark.suits(gang):
         model.earmarks.drop(gang.key)
         return False
+    if choice_of(gang) is not None:
+        choose(gang, {shape: sum(counts) for shape, _, counts in mark.places})
     return True
 
 
-def _assess(model: Model, gang: Gang, now: datetime) -> None:
+def arrangement_of(model: Model, gang: Gang) -> tuple[Layout | None, Choice | None]:
+    """Return how what a gang needs must be placed, and what its minimum may be made of."""
+    needs = gang.needs
+    return layout_of(gang, needs.must or needs.more, model.places_of), choice_of(gang)
+
+
+def assign(model: Model, gang: Gang, now: datetime) -> None:
     """Put a gang where it belongs: in a lane, waiting for members or another try, or nowhere."""
     waiting = model.waiting
     waiting.leave(gang)
@@ -136,8 +151,7 @@ def _assess(model: Model, gang: Gang, now: datetime) -> None:
     if gang.not_before is not None and gang.not_before > now:
         model.retries.add(gang.not_before.timestamp(), gang)
         return
-    layout = layout_of(gang, needs.must or needs.more, model.places_of)
-    waiting.enter(gang, layout, choice_of(gang))
+    waiting.enter(gang, *arrangement_of(model, gang))
 
 
 def _wake(model: Model, now: datetime) -> None:

@@ -20,6 +20,7 @@ from services.scheduler.core.eviction import Evictor
 from services.scheduler.core.foresight import Foresight, Outlook
 from services.scheduler.core.gangs import Gang, Pick, by_shape, make_gang
 from services.scheduler.core.groups import assess
+from services.scheduler.core.lanes import Lane
 from services.scheduler.core.layout import by_group, layout_of
 from services.scheduler.core.model import Model
 from services.scheduler.core.reports import Reasons, in_order, outside, places_in_queues, reasons_of
@@ -52,7 +53,8 @@ def try_out(model: Model, contract: c.Gang, now: datetime) -> Trial:
 
 
 def _try_out(model: Model, gang: Gang, now: datetime) -> Trial:
-    lane = model.waiting.lane_of(gang, layout_of(gang, gang.needs.must, lambda _: {}), choice_of(gang))
+    layout = layout_of(gang, gang.needs.must, lambda _: {})
+    lane = Lane(*model.waiting.request_of(gang, layout, choice_of(gang)))
     lane.push(gang, 1)
     later = sum(len(pick.members) for pick in gang.needs.more)
     ahead = model.waiting.lanes.get(lane.signature)

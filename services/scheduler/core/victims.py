@@ -21,6 +21,7 @@ _NONE: Final = ""
 _COLUMNS: Final = (
     "shape",
     "priority",
+    "rank",
     "queue",
     "scheduled",
     "cooldown",
@@ -41,6 +42,8 @@ class Victims:
         self.slot: SlotArray = np.full(64, -1, np.intp)
         self.shape: IntArray = np.zeros(64, np.int64)
         self.priority: IntArray = np.zeros(64, np.int64)
+        self.rank: IntArray = np.zeros(64, np.int64)
+        """Its priority or its gang's, whichever is the higher."""
         self.queue: IntArray = np.zeros(64, np.int64)
         """A number of the queue's name, see ``queues``."""
         self.scheduled: FloatArray = np.zeros(64)
@@ -56,12 +59,14 @@ class Victims:
         self.critical: BoolArray = np.zeros(64, np.bool_)
         self.leaving: BoolArray = np.zeros(64, np.bool_)
         self.queues: dict[str, int] = {_NONE: 0}
+        self.version = 0
+        """Rises when it may be others that can be evicted, or others together, as of the last refresh."""
         self._changed: dict[Key, Pod | None] = {}
         """Pods that are new or changed since the last refresh; None: gone."""
         self._rows: dict[Key, int] = {}
         self._free: list[int] = []
         self._lowest: dict[str, dict[int, int]] = {}
-        """By queue: how many willing pods there are of each priority."""
+        """By queue: how many willing pods there are of each rank."""
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -77,9 +82,14 @@ class Victims:
         else:
             self._changed.pop(key, None)
 
+    def touch(self) -> None:
+        """Note that something else changed by which victims are chosen."""
+        self.version += 1
+
     def refresh(self) -> None:
         """Bring rows and columns up to date: before they are read."""
         changed, self._changed = self._changed, {}
+        self.version += bool(changed)
         rows: list[int] = []
         pods: list[Pod] = []
         for key, pod in changed.items():
@@ -100,6 +110,7 @@ class Victims:
         self.slot[where] = [pod.slot for pod in pods]
         self.shape[where] = [pod.shape.number for pod in pods]
         self.priority[where] = [pod.priority for pod in pods]
+        self.rank[where] = [pod.rank for pod in pods]
         self.queue[where] = [self.queue_number(pod.queue) for pod in pods]
         self.scheduled[where] = [pod.scheduled for pod in pods]
         self.cooldown[where] = [pod.cooldown for pod in pods]
@@ -120,7 +131,7 @@ class Victims:
         return self.queues.setdefault(queue, len(self.queues))
 
     def lowest(self, queue: str) -> int | None:
-        """Return the lowest priority of a willing pod of a queue, None when it has none."""
+        """Return the lowest rank of a willing pod of a queue, None when it has none."""
         counts = self._lowest.get(queue)
         return min(counts) if counts else None
 
@@ -161,9 +172,10 @@ class Victims:
         if pod is None or not self.willing[row]:
             return
         counts = self._lowest.setdefault(pod.queue, {})
-        counts[pod.priority] = counts.get(pod.priority, 0) + sign
-        if not counts[pod.priority]:
-            del counts[pod.priority]
+        rank = self.rank.item(row)
+        counts[rank] = counts.get(rank, 0) + sign
+        if not counts[rank]:
+            del counts[rank]
             if not counts:
                 del self._lowest[pod.queue]
 

@@ -46,6 +46,9 @@ from services.scheduler.core.queues import Queue, Queues
 from services.scheduler.core.shapes import Shape
 from services.scheduler.core.timers import Timers
 
+Request = tuple[Signature, Queue, tuple[tuple[Shape, int], ...]]
+"""What a lane's gangs need: its signature, queue, and shapes with how many of each."""
+
 
 class Waiting:
     """The waiting gangs of a pool."""
@@ -80,21 +83,24 @@ class Waiting:
 
     def enter(self, gang: Gang, layout: Layout | None = None, choice: Choice | None = None) -> None:
         """Put a gang that needs something in its lane."""
-        new = self.lane_of(gang, layout, choice)
-        signature, queue = new.signature, new.queue
-        lane = self.lanes.get(signature)
-        if lane is None:
-            lane = self.lanes[signature] = new
+        lane = self.lane_of(gang, layout, choice)
+        if lane.signature not in self.lanes:
+            self.lanes[lane.signature] = lane
             self._activate(lane)
         self._tickets += 1
         self.size += 1
-        queue.waiting += 1
-        self.queues[queue] = None
+        lane.queue.waiting += 1
+        self.queues[lane.queue] = None
         if lane.push(gang, self._tickets):
             self.wake(lane)
 
     def lane_of(self, gang: Gang, layout: Layout | None, choice: Choice | None) -> Lane:
-        """Return a new lane for a gang and its like, which is none of the waiting ones."""
+        """Return the lane of gangs that need the same: one that is not noted where there are none."""
+        request = self.request_of(gang, layout, choice)
+        return self.lanes.get(request[0]) or Lane(*request)
+
+    def request_of(self, gang: Gang, layout: Layout | None, choice: Choice | None) -> Request:
+        """Return what a lane is made of: what a gang and its like need."""
         queue = self._queues.get(gang.contract.queue)
         groups = by_shape(gang.needs.must or gang.needs.more)
         surplus = not gang.needs.must
@@ -112,7 +118,7 @@ class Waiting:
             layout,
             choice,
         )
-        return Lane(signature, queue, shapes)
+        return signature, queue, shapes
 
     def leave(self, gang: Gang) -> None:
         """Take a gang out of its lane, if it is in one."""

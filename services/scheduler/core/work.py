@@ -15,3 +15,5 @@ class Work:
     """Passes over all nodes."""
     gangs: int = 0
     """Gangs tried."""
+    searches: int = 0
+    """Searches for victims."""

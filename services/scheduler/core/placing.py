@@ -1,0 +1,65 @@
+"""Where a lane's gang goes: all of its minimum, or nothing.
+
+The same search places gangs, and says where one would land if others had gone.
+"""
+
+from __future__ import annotations
+
+from services.scheduler.core import near
+from services.scheduler.core.choice import Choice
+from services.scheduler.core.lanes import Lane, NoRoom, Stop
+from services.scheduler.core.layout import Layout
+from services.scheduler.core.model import Model
+from services.scheduler.core.near import Placed
+from services.scheduler.core.plan import Plan, Trial
+from services.scheduler.core.shapes import Shape
+
+
+def place(model: Model, trial: Trial, lane: Lane) -> tuple[Placed, Stop | None]:
+    """Place what a lane's gangs need, or whichever of their members fit; say what stops it."""
+    if lane.choice is None:
+        return place_shapes(model, trial, lane)
+    counts = find_any(model, lane.choice)
+    if counts is None:
+        return [], NoRoom(*lane.shapes[0], fits=0, together=True)
+    for shape, count in counts.items():
+        trial.place(shape, count)
+    return [trial.since(0)], None
+
+
+def place_shapes(model: Model, trial: Trial, lane: Lane) -> tuple[Placed, Stop | None]:
+    """Place where it fits: the shape with the least room to spare first, or as the layout says."""
+    if lane.layout is not None:
+        found = near.place(model, trial, lane.layout)
+        return found or [], None if found is not None else _no_domain(model, lane, lane.layout)
+    order = lane.shapes
+    if len(order) > 1:
+        spare = [(shape.follows, model.index(shape).total - count) for shape, count in order]
+        order = tuple(order[at] for at in sorted(range(len(order)), key=spare.__getitem__))
+    for shape, count in order:
+        if not trial.place(shape, count):
+            return [], NoRoom(shape, count, trial.fits(shape), together=True)
+    return [trial.since(0)], None
+
+
+def find_any(model: Model, choice: Choice) -> dict[Shape, int] | None:
+    """Return how many of each shape would be placed, None when too few fit."""
+    left = choice.need - sum(offer.least for offer in choice.offers)
+    counts: dict[Shape, int] = {}
+    with Plan(model).attempt() as trial:
+        for offer in choice.offers:
+            fits = model.index(offer.shape).total
+            count = min(offer.most, offer.least + left, max(offer.least, fits))
+            if count and trial.place(offer.shape, count):
+                counts[offer.shape] = count
+                left -= count - offer.least
+            elif offer.least:
+                return None
+    return None if left else counts
+
+
+def _no_domain(model: Model, lane: Lane, layout: Layout) -> Stop:
+    """Say what a layout lacks: a hypernode with the room, or one with room for all of it at once."""
+    shape, count = lane.shapes[0]
+    lacks = near.shortage(model, layout, near.now)
+    return lacks or NoRoom(shape, count, Plan(model).fits(shape), together=True)
