@@ -22,7 +22,7 @@ from typing import Final
 
 from bench.command import at_least, factor
 from bench.report import Report, Row, figure
-from services.scheduler.core.policy import Eviction, Policy
+from services.scheduler.core.policy import Backfill, Eviction, Policy
 from services.simulation.adapters.files import trace_of
 from services.simulation.core.gates import DominantShare, FirstInFirstOut, Gate
 from services.simulation.core.pages import charts
@@ -32,6 +32,7 @@ from shared.process import Arguments, exit_code
 
 JOBS: Final = Path(__file__).parent / "data" / "philly" / "jobs.csv"
 _STAY: Final = Policy(eviction=Eviction(preempt=False, reclaim=False))
+_PLAIN: Final = replace(_STAY, backfill=Backfill(enabled=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,8 @@ class Way:
 
 
 POLICIES: Final[Mapping[str, Way]] = {
-    "fifo": Way(_STAY, FirstInFirstOut),
-    "drf": Way(_STAY, DominantShare),
+    "fifo": Way(_PLAIN, FirstInFirstOut),
+    "drf": Way(_PLAIN, DominantShare),
     "ours-no-evictions": Way(_STAY),
     "ours-backfill-no-evictions": Way(_STAY, declares=True),
     "ours": Way(Policy()),

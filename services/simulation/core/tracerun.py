@@ -131,13 +131,13 @@ class TraceRun:
         return None
 
     def _decide(self) -> tuple[int, datetime | None]:
-        """Decide and carry out until there is nothing to decide; return how much was decided."""
+        """Decide and carry out until there is nothing to decide; return how many gangs were placed."""
         count = 0
         while True:
             outcome = decide(self._model, self._timeline.now)
             for decision in outcome.decisions:
                 self._carry_out(event_of(decision, self._model.pool, 0, None))
-            count += len(outcome.decisions)
+            count += sum(bool(decision.rows) for decision in outcome.decisions)
             if not outcome.decisions and not outcome.unfinished:
                 return count, outcome.wake_at and max(outcome.wake_at, self._timeline.now + _TICK)
 

@@ -146,6 +146,13 @@ def test_by_dominant_share_the_queue_with_the_least_is_next() -> None:
     assert [one.started for one in outcome.records] == [0.0, 10.0, 20.0, 10.0, 30.0]
 
 
+@pytest.mark.parametrize("gate", [FirstInFirstOut, DominantShare])
+def test_room_that_is_reserved_for_a_job_does_not_count_as_its_start(gate: type[Gate]) -> None:
+    """At 350 s it has waited for longer than five minutes, and half of its room is free."""
+    outcome = TraceRun(_trace("0,a,4,350", "0,a,4,1000", "1,a,8,10"), Cluster(8), gate=gate()).run()
+    assert [one.started for one in outcome.records] == [0.0, 0.0, 1000.0]
+
+
 _JOBS = st.lists(
     st.tuples(st.integers(0, 50), st.integers(1, 12), st.integers(1, 40), st.sampled_from("abc")), max_size=25
 )
