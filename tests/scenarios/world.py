@@ -192,7 +192,7 @@ class World:
         for one in decision.evictions:
             key = (one.namespace, one.pod)
             pod = self.books.pods.get(key)
-            if pod is None or pod.uid != one.uid:
+            if pod is None or pod.uid != one.uid or pod.releasing:
                 continue
             if one.pod in fail:
                 refused = {"namespace": one.namespace, "pod": one.pod, "uid": one.uid}

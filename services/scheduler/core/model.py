@@ -89,11 +89,13 @@ class Model:
     def set_policy(self, policy: Policy) -> None:
         """Decide by another policy from now on, as a model does that never had the old one.
 
-        Everything that followed from the old one goes: the indexes, and the lanes with their stops.
+        Everything that followed from the old one goes: the indexes, and the lanes with their stops. Room that
+        is kept for gangs stays where the new one lets them run.
         """
         if policy == self.policy:
             return
         self.policy = policy
+        self.nodes.capacity_version += 1
         self.shapes.set_limits(limits_of(policy))
         self.shapes.set_proportions(policy.proportions)
         self.queues.govern(policy.sharing)

@@ -12,7 +12,7 @@ from services.scheduler.core.configuration import configure
 from services.scheduler.core.own import PluginError
 from services.scheduler.core.policy import Policy
 from shared.plugins import Plugin
-from tests.scenarios.scenario import Scenario, check, job, node, placed, queue, submits, waits
+from tests.scenarios.scenario import Scenario, check, job, node, passes, placed, queue, submits, waits
 from tests.scenarios.world import World
 
 FILE = """
@@ -183,6 +183,28 @@ def test_a_plugin_that_comes_and_goes_leaves_nothing_behind() -> None:
         submits(job(name, gpu=1))(world)
         world.settle()
         check(world, name, placed(**{where: 1}))
+
+
+def test_room_is_kept_elsewhere_when_a_plugin_comes_that_does_not_let_the_gang_run_there() -> None:
+    world = World()
+    world.queue(queue("default"))
+    for one in ZONES:
+        world.node(one)
+    submits(job("first", gpu=8, runs=3600))(world)
+    submits(job("second", gpu=8, runs=7200))(world)
+    world.settle()
+    submits(job("waits", gpu=8))(world)
+    passes(301)(world)
+    world.settle()
+    assert kept(world) == ["n1"]
+    world.set_policy(policy(ZONE_A))
+    world.settle()
+    assert kept(world) == ["n2"]
+
+
+def kept(world: World) -> list[str]:
+    marks = (mark for mark in world.model.reservations)
+    return [world.model.nodes.names[slot] for mark in marks for _, slots, _ in mark.places for slot in slots]
 
 
 @pytest.mark.parametrize(
