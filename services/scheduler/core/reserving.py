@@ -16,7 +16,7 @@ from typing import Final
 from services.scheduler.core.decisions import Decision
 from services.scheduler.core.displace import begin, kept_rows
 from services.scheduler.core.gangs import Gang, OrderKey
-from services.scheduler.core.lanes import Lane
+from services.scheduler.core.lanes import Behind, Lane
 from services.scheduler.core.model import Model
 from services.scheduler.core.reservations import Reserved
 from services.scheduler.core.results import keep_room
@@ -86,13 +86,18 @@ def _wanted(model: Model) -> Iterable[tuple[Gang, Lane]]:
 
 
 def _late(model: Model) -> Iterable[tuple[Gang, Lane]]:
-    """Yield the heads of late lanes, and who has a reservation behind them."""
+    """Yield the heads of late lanes, and who has a reservation in them or behind others.
+
+    What a reservation keeps may be what another gang then lacks and holds, so that the reserved one comes
+    behind it: to end it for that would bring back what it was made for, and so on for ever.
+    """
     late = model.waiting.late
     gangs = {gang: lane for lane in late if (head := lane.head()) is not None for gang in head[1:]}
     for mark in model.reservations:
         gang = model.gangs[mark.key]
-        if gang.lane is not None and gang.lane in late:
-            gangs[gang] = gang.lane
+        lane = gang.lane
+        if lane is not None and (lane in late or isinstance(lane.stop, Behind)):
+            gangs[gang] = lane
     return ((gang, lane) for gang, lane in gangs.items() if lane.is_plain and could_ever_fit(model, lane))
 
 
