@@ -241,7 +241,7 @@ async def kube_scheduler_says(cluster: Cluster, pod: JSON, claims: list[JSON], w
     await cluster.create(r.PODS, space, pod)
     name = pod["metadata"]["name"]
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 if await _asks_for_volume(cluster, claims, world):
                     return True
@@ -323,6 +323,18 @@ async def tear_down(cluster: Cluster, world: World) -> None:
             await cluster.delete(r.PVS, None, disk["metadata"]["name"])
 
 
+async def answers(
+    cluster: Cluster, world: World, bound: list[str], made: list[JSON], node: str | None
+) -> tuple[bool, bool]:
+    """Say whether our core finds a node, and kube-scheduler, for a pod with claims that are made for it."""
+    fresh = [{**one, "metadata": {**one["metadata"], "name": f"q-{uuid4().hex[:6]}"}} for one in made]
+    names = [*bound, *(one["metadata"]["name"] for one in fresh)]
+    pod = pod_of(f"t-{uuid4().hex[:6]}", world.namespace, names)
+    pod = pod if node is None else pinned(pod, node)
+    ours = Ours(await as_told(cluster, world), fresh).places(pod)
+    return ours, await kube_scheduler_says(cluster, pod, fresh, world)
+
+
 @pytest.mark.parametrize("seed", range(12))
 async def test_our_core_finds_a_node_for_volumes_where_kube_scheduler_does(
     cluster: Cluster, seed: int
@@ -338,14 +350,9 @@ async def test_our_core_finds_a_node_for_volumes_where_kube_scheduler_does(
         for _ in range(TRIALS):
             bound, made = question(dice, world)
             for node in [None, *nodes]:
-                fresh = [
-                    {**one, "metadata": {**one["metadata"], "name": f"q-{uuid4().hex[:6]}"}} for one in made
-                ]
-                names = [*bound, *(one["metadata"]["name"] for one in fresh)]
-                pod = pod_of(f"t-{uuid4().hex[:6]}", world.namespace, names)
-                pod = pod if node is None else pinned(pod, node)
-                ours = Ours(await as_told(cluster, world), fresh).places(pod)
-                theirs = await kube_scheduler_says(cluster, pod, fresh, world)
-                assert ours is theirs, (pod, fresh, theirs)
+                ours, theirs = await answers(cluster, world, bound, made, node)
+                if ours is not theirs:  # its caches may not have what was made last
+                    ours, theirs = await answers(cluster, world, bound, made, node)
+                assert ours is theirs, (bound, made, node, theirs)
     finally:
         await tear_down(cluster, world)
