@@ -157,6 +157,12 @@ GANGS = [
         expect={"train": waits("pod-too-large")},
     ),
     Scenario(
+        "whichever members fit, a task's minimum is not given to another task of the same shape",
+        nodes=[node("n1", gpu=4, cpu=20)],
+        jobs=[job("train", task("a", 4, 3, gpu=1), task("b", 4, 1, cpu=1), task("c", 1, 1, gpu=1), gang=8)],
+        expect={"train": placed(n1=8)},
+    ),
+    Scenario(
         "whichever members fit, they have to have quota",
         queues=[queue("default", cpu=1)],
         nodes=[node("n1", cpu=9)],

@@ -47,12 +47,7 @@ def choice_of(gang: Gang) -> Choice | None:
         return None
     if len({pick.shape for pick in (*needs.must, *needs.more)}) == 1:
         return None
-    fixed: list[Pick] = []
-    free: list[Pick] = []
-    for number, members in enumerate(gang.candidates()):
-        lacks = gang.lacks_of(gang.tasks[number])
-        fixed += gang.picks_of(number, members[:lacks])
-        free += gang.picks_of(number, members[lacks:])
+    fixed, free = _divide(gang)
     need, least, most = _count(needs.must), _counts(fixed), _counts(free)
     left = need - _count(fixed)
     if not left:
@@ -65,16 +60,28 @@ def choice_of(gang: Gang) -> Choice | None:
 
 
 def choose(gang: Gang, counts: dict[Shape, int]) -> None:
-    """Let a gang's minimum be made of so many of each shape."""
+    """Let a gang's minimum be made of so many of each shape: first of those that it names."""
     must: list[Pick] = []
     more: list[Pick] = []
-    for shape, picks in by_shape((*gang.needs.must, *gang.needs.more)).items():
-        left = counts.get(shape, 0)
-        for pick in picks:
-            must += _some(pick, pick.members[:left])
-            more += _some(pick, pick.members[left:])
-            left -= min(left, len(pick.members))
+    left = dict(counts)
+    fixed, free = _divide(gang)
+    for pick in (*fixed, *free):
+        count = left.get(pick.shape, 0)
+        must += _some(pick, pick.members[:count])
+        more += _some(pick, pick.members[count:])
+        left[pick.shape] = count - min(count, len(pick.members))
     gang.needs = gang.needs._replace(must=must, more=more)
+
+
+def _divide(gang: Gang) -> tuple[list[Pick], list[Pick]]:
+    """Return the members that the minimums of tasks name, and the others that may be placed."""
+    fixed: list[Pick] = []
+    free: list[Pick] = []
+    for number, members in enumerate(gang.candidates()):
+        lacks = gang.lacks_of(gang.tasks[number])
+        fixed += gang.picks_of(number, members[:lacks])
+        free += gang.picks_of(number, members[lacks:])
+    return fixed, free
 
 
 def _some(pick: Pick, members: list[int]) -> list[Pick]:

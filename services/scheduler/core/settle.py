@@ -193,7 +193,10 @@ def _wake_capacity(model: Model) -> None:
 def _wake_entering(model: Model) -> None:
     """Wake lanes that may begin now, or are kept from it by something else."""
     for lane in list(model.waiting.by_entry):
-        if model.promises.obstacle(lane) != lane.stop:
+        head = lane.head()
+        with model.reservations.lifted(() if head is None else (head[1].key,)):
+            stop = model.promises.obstacle(lane)
+        if stop != lane.stop:
             model.waiting.wake(lane)
 
 

@@ -9,6 +9,7 @@ what exists must decide exactly what the one decides that lived through it all.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -203,15 +204,18 @@ def rebuilt(world: World, seed: int) -> Model:
     random.Random(seed).shuffle(tell)
     for apply, state in tell:
         apply(state)  # type: ignore[operator]
+    earlier: list[tuple[Decision, Callable[[Model, c.GangDecided, datetime], None]]] = []
     for key, decision in books.earmarks.items():
         mark = world.model.earmarks.of(key) or world.model.reservations.of(key)
         if mark is not None and mark.number == decision.number and decision.number not in books.flying:
-            recall(model, event(decision), world.now)
+            earlier.append((decision, recall))
     for decision in books.flying.values():
         reserved = world.model.reservations.of((decision.namespace, decision.name))
         over = reserved is None or reserved.number != decision.number
         if not (over and any(one.as_freed for one in decision.reservations)):
-            adopt(model, event(decision), world.now)
+            earlier.append((decision, adopt))
+    for decision, take in sorted(earlier, key=lambda item: item[0].number):
+        take(model, event(decision), world.now)  # in the order of the log
     return model
 
 
