@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+from hypothesis import HealthCheck, settings
+
 pytest_plugins = [
     "tests.fixtures.kafka",
     "tests.fixtures.kube",
@@ -14,3 +16,7 @@ pytest_plugins = [
 
 # A shell starts what it runs in the background with Ctrl-C ignored, and so would be the programs under test.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# No test is about time: a busy machine fails none. What else holds (in CI no random seeds) stays.
+settings.register_profile("patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
