@@ -91,6 +91,7 @@ def adopt(model: Model, event: GangDecided, now: datetime) -> None:
     gang = _present(model, event.gang)
     if gang is None or event.decision in model.flights.by_number or event.pool != model.pool:
         return
+    _count_on(gang, event)
     if event.evictions or event.reservations:
         _adopt_evictions(model, gang, event, now)
         return
@@ -150,6 +151,7 @@ def recall(model: Model, event: GangDecided, now: datetime) -> None:
     gang = _present(model, event.gang)
     if gang is None or event.pool != model.pool:
         return
+    _count_on(gang, event)
     if event.bindings:
         model.earmarks.drop(gang.key)
         model.reservations.drop(gang.key)
@@ -210,6 +212,13 @@ def _end_earmark(model: Model, decision: Decision) -> None:
         gang = model.gangs.get(key)
         if gang is not None:
             model.dirty[gang] = None
+
+
+def _count_on(gang: Gang, event: GangDecided) -> None:
+    """Give the gang's next decision a later number than an earlier scheduler's, whatever its clock said."""
+    count = event.decision.rpartition("/")[2]
+    if count.isdecimal():
+        gang.decided = max(gang.decided, int(count))
 
 
 def _adopt_evictions(model: Model, gang: Gang, event: GangDecided, now: datetime) -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from services.scheduler.core.cycle import decide
+from services.scheduler.core.decisions import Decision
 from services.scheduler.core.model import Model
 from services.scheduler.core.policy import Policy
 from services.scheduler.core.reports import Reporter
@@ -279,10 +280,9 @@ def test_a_gang_all_of_which_went_before_its_podgroup_said_that_it_was_let_in_is
     assert (again.enqueue, len(again.rows)) == (True, 4)
 
 
-def test_a_new_scheduler_counts_what_the_old_one_decided_but_not_what_is_seen() -> None:
-    old = world()
-    (decision,) = decide(old, START).decisions
-    event = c.GangDecided(
+def decided(decision: Decision) -> c.GangDecided:
+    """What the log says of a decision."""
+    return c.GangDecided(
         decision=decision.number,
         pool="default",
         gang=GANG.ref,
@@ -291,6 +291,12 @@ def test_a_new_scheduler_counts_what_the_old_one_decided_but_not_what_is_seen() 
         minimum=4,
         decided_at=START,
     )
+
+
+def test_a_new_scheduler_counts_what_the_old_one_decided_but_not_what_is_seen() -> None:
+    old = world()
+    (decision,) = decide(old, START).decisions
+    event = decided(decision)
     new = world()
     new.apply_pod(pod(0))
     adopt(new, event, START)
@@ -299,6 +305,15 @@ def test_a_new_scheduler_counts_what_the_old_one_decided_but_not_what_is_seen() 
     assert decide(new, START).decisions == []
     apply_result(new, result(decision.number, "rolled-back"))
     assert free(new) == 7
+
+
+def test_a_new_scheduler_whose_clock_is_behind_gives_later_numbers_than_the_old_one() -> None:
+    (decision,) = decide(world(), START).decisions
+    new, now = world(), START - timedelta(hours=1)
+    adopt(new, decided(decision), now)
+    apply_result(new, result(decision.number, "rolled-back", later=-3601))
+    (again,) = decide(new, now).decisions
+    assert int(again.number.rpartition("/")[2]) > int(decision.number.rpartition("/")[2])
 
 
 def test_numbers_of_decisions_never_repeat() -> None:
