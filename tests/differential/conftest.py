@@ -38,9 +38,13 @@ _WORKING: Final = (
 garbage collection by owners, namespaces, service accounts."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """A real API server of its own and the simulator, both with the project's CRDs."""
+    """A real API server of its own and the simulator, both with the project's CRDs.
+
+    For a module only: sequences leave objects with finalizers behind, and whoever empties their namespaces
+    tries that for as long as the server runs, at the cost of half a core.
+    """
     off = ",".join(f"-{name}-controller" for name in _WORKING)
     folder = tmp_path_factory.mktemp("differential")
     plane = start_control_plane(folder, node_lifecycle=False, controller_flags=(f"--controllers={off}",))
