@@ -24,6 +24,7 @@ from shared.api import resources as r
 from shared.clock import SystemClock
 from shared.kube.client import connect
 from shared.kube.port import JSON, Cluster, Patch, Resource
+from simulator.volumes import Provisioner
 from tests.fixtures.kube import start_control_plane, until, until_gone
 from tests.fixtures.kube_services import Kubectl, kubectl_of
 from tests.fixtures.processes import ROOT, Process
@@ -484,6 +485,15 @@ async def test_the_guides_flow_succeeds_in_its_order_and_its_jobs_go(world: Worl
 async def test_the_examples_are_taken_together_and_go_to_their_ends(
     world: World, cluster: Cluster, namespace: str
 ) -> None:
+    """One of them asks for a claim, which somebody has to give a volume."""
+    provisioner = asyncio.create_task(Provisioner(cluster, SystemClock()).run())
+    try:
+        await take_the_examples(world, cluster, namespace)
+    finally:
+        provisioner.cancel()
+
+
+async def take_the_examples(world: World, cluster: Cluster, namespace: str) -> None:
     examples = [
         word
         for name in ("train", "pytorch", "jobflow")
