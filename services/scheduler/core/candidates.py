@@ -113,7 +113,7 @@ class Candidates:
         if reserved not in self._free:
             nodes = self._model.nodes
             nodes.fit_columns()
-            self._free[reserved] = nodes.future(list(range(nodes.used.shape[0])))
+            self._free[reserved] = nodes.future()
         return self._free[reserved]
 
     def could_help(

@@ -41,9 +41,9 @@ class Course:
         nodes.fit_columns()
         self._model = model
         self._now = now.timestamp()
-        self._free: IntArray = nodes.future(list(range(nodes.used.shape[0]))) + nodes.kept
+        self._free: IntArray = nodes.future() + nodes.kept
         """By column and slot, before anybody ends."""
-        self._shut: BoolArray = np.asarray((self._free < 0).any(axis=0))
+        self._shut: BoolArray = nodes.lacking(self._free)
         self._held: dict[tuple[Queue, int], int] = {}
         """By level and column: what the gangs that were added will hold."""
         known = np.flatnonzero(ends < inf)

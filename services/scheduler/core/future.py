@@ -27,9 +27,8 @@ class Future:
         nodes = model.nodes
         nodes.fit_columns()
         self.free: IntArray = nodes.future(self._columns)
-        everything = sorted(set(range(nodes.used.shape[0])).difference(nodes.resources.of_devices))
         self._held: dict[int, list[int]] = {}
-        self._shut: BoolArray = np.asarray((nodes.future(everything) < 0).any(axis=0))
+        self._shut: BoolArray = nodes.lacking(nodes.future())
         """More will be used than there is, in some resource: nothing is placed there."""
 
     # ------------------------------------------------------------------ how many fit

@@ -65,8 +65,7 @@ class Nodes:
         """It is ours and ready."""
         self.unschedulable: BoolArray = np.zeros(16, np.bool_)
         self.over: BoolArray = np.zeros(16, np.bool_)
-        """More is used than there is, in some resource: nothing is placed there. What is used of a single
-        device that is broken, or gone, keeps nobody from the others."""
+        """More is used than there is, in some resource (``lacking``): nothing is placed there."""
         self.taint_code: CodeArray = np.zeros(16, np.int32)
         self.taint_sets: list[tuple[TaintKey, ...]] = [()]
         self._taint_codes: dict[tuple[TaintKey, ...], int] = {(): 0}
@@ -263,10 +262,20 @@ class Nodes:
 
     def _relieve(self, slots: SlotArray, change: IntArray) -> None:
         self.used[: change.shape[0], slots] += change
-        self.over[slots] = (self.used[:, slots] > self.allocatable[:, slots]).any(axis=0)
+        self.over[slots] = self._is_over(slots)
         self._touch_all(slots.tolist())
 
-    def future(self, columns: Sequence[int]) -> IntArray:
+    def lacking(self, free: IntArray) -> BoolArray:
+        """Return by slot whether less than nothing is free, [column, slot], of something.
+
+        A single device aside: what is used of one that is broken, or gone, keeps nobody from the others.
+        """
+        less = free < 0
+        if self.resources.of_devices:
+            less[self.resources.of_devices] = False
+        return np.asarray(less.any(axis=0))
+
+    def future(self, columns: Sequence[int] | slice = slice(None)) -> IntArray:
         """Return what will be free for anybody once all that is leaving has left: [column, slot]."""
         leaving: IntArray = np.maximum(self.releasing[columns] - self.earmarked[columns], 0)
         free: IntArray = self.allocatable[columns] - self.used[columns] + leaving
@@ -409,10 +418,7 @@ class Nodes:
         self.over[slot] = self._is_over(slot)
 
     def _is_over(self, slots: int | SlotArray) -> BoolArray:
-        more = self.used[:, slots] > self.allocatable[:, slots]
-        if self.resources.of_devices:
-            more[self.resources.of_devices] = False
-        return np.asarray(more.any(axis=0))
+        return self.lacking(self.allocatable[:, slots] - self.used[:, slots])
 
     def _taint_code(self, taints: tuple[TaintKey, ...]) -> int:
         code = self._taint_codes.get(taints)

@@ -95,10 +95,9 @@ class Ends:
         self._model = model
         nodes = model.nodes
         nodes.fit_columns()
-        every = list(range(nodes.used.shape[0]))
-        self._free: IntArray = nodes.future(every) + nodes.kept
+        self._free: IntArray = nodes.future() + nodes.kept
         """By column and slot, before anybody ends."""
-        self._shut: BoolArray = np.asarray((self._free < 0).any(axis=0))
+        self._shut: BoolArray = nodes.lacking(self._free)
         for mark in model.reservations.others(key):
             height = mark.needs.shape[0]
             self._free[:height, mark.slots] -= mark.needs

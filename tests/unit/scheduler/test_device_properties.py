@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from services.scheduler.core.model import Model
 from services.scheduler.core.plan import Plan
 from services.scheduler.core.policy import Policy, Scores
+from services.scheduler.core.resources import PODS as PODS_COLUMN
 from shared.events import contracts as c
 
 
@@ -245,6 +247,19 @@ def test_a_broken_device_takes_nobody_and_keeps_nobody_from_the_others() -> None
     model.apply_node(c.NodeState(name="n", devices=(c.Device(cores=0, memory=8), c.Device(memory=8))))
     shape = model.shapes.intern(c.Shape(devices=c.DeviceRequest(memory=4)))
     assert [one.on_devices for one in model.index(shape).take(2).placed] == [(1,), (1,)]
+
+
+def test_a_trial_without_some_pods_leaves_a_node_with_a_broken_device_open() -> None:
+    model = Model()
+    model.apply_node(c.NodeState(name="n", devices=(c.Device(memory=8), c.Device(memory=8))))
+    model.apply_pod(_bound("a", c.DeviceRequest(memory=4), (0,)))
+    model.apply_node(c.NodeState(name="n", devices=(c.Device(cores=0, memory=8), c.Device(memory=8))))
+    shape = model.shapes.intern(c.Shape(devices=c.DeviceRequest(memory=4)))
+    less = np.zeros_like(model.nodes.used)
+    less[PODS_COLUMN] = model.nodes.exists
+    with model.nodes.relieved(less):
+        assert model.index(shape).total == 2
+    assert model.index(shape).total == 2
 
 
 def test_spreading_takes_of_the_device_with_the_fewest_parts_taken() -> None:
