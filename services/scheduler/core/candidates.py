@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 import numpy as np
 
@@ -127,10 +128,7 @@ class Candidates:
         if any(self._given(room, *where) < lacks for where, lacks in short.items()):
             return False
         if lane.choice is not None:
-            offers = [(offer, self._fits(room, offer.shape)) for offer in lane.choice.offers]
-            return all(fits >= offer.least for offer, fits in offers) and lane.choice.need <= sum(
-                min(fits, offer.most) for offer, fits in offers
-            )
+            return lane.choice.has_room(partial(self._fits, room))
         return all(amount <= room.sums[column] for column, amount in lane.total.items()) and all(
             self._fits(room, shape) >= count for shape, count in lane.shapes
         )

@@ -6,7 +6,7 @@ the order of tasks, and where one shape finds no room, of the next.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from services.scheduler.core.gangs import Gang, Pick, by_shape
@@ -29,6 +29,13 @@ class Choice:
 
     need: int
     offers: tuple[Offer, ...]
+
+    def has_room(self, fits: Callable[[Shape], int]) -> bool:
+        """Whether such a minimum has room where so many pods of each shape fit, each by itself."""
+        room = [(offer, fits(offer.shape)) for offer in self.offers]
+        return all(most >= offer.least for offer, most in room) and self.need <= sum(
+            min(most, offer.most) for offer, most in room
+        )
 
     def allows(self, counts: Mapping[int, int]) -> bool:
         """Whether so many pods of shapes, by their numbers, are such a minimum."""

@@ -391,14 +391,18 @@ class ShapeIndex:
             fits = min(fits, (allocatable[column][slot] - used[column][slot]) // amount)
             if fits <= 0:
                 return 0
+        if self.shape.leaves or self.shape.mounts is not None or self.shape.devices:
+            fits = self._bounded(np.array([slot], np.intp), np.array([fits], np.int64)).item()
+        return fits
+
+    def _bounded(self, slots: SlotArray, fits: IntArray) -> IntArray:
+        """Return how many of as many pods as amounts allow fit by all else that nodes count."""
         if self.shape.leaves:
-            fits = min(fits, self._leaving(np.array([slot], np.intp)).item())
+            fits = np.minimum(fits, self._leaving(slots))
         if self.shape.mounts is not None:
-            fits = min(fits, nodes.volumes.fits(self.shape.mounts, np.array([slot], np.intp)).item())
+            fits = np.minimum(fits, self._nodes.volumes.fits(self.shape.mounts, slots))
         if self.shape.devices:
-            most = np.array([fits], np.int64)
-            room = self._devices.fits(self.shape.devices, np.array([slot], np.intp), most=most)
-            fits = min(fits, room.item())
+            fits = np.minimum(fits, self._devices.fits(self.shape.devices, slots, most=fits))
         return fits
 
     def _leaving(self, slots: SlotArray) -> IntArray:
@@ -417,13 +421,8 @@ class ShapeIndex:
         for column, amount in self.shape.limited:
             room = (nodes.allocatable[column][slots] - nodes.used[column][slots]) // amount
             fits = room if fits is None else np.minimum(fits, room, out=fits)
-        if self.shape.leaves and fits is not None:
-            fits = np.minimum(fits, self._leaving(slots))
-        if self.shape.mounts is not None and fits is not None:
-            fits = np.minimum(fits, nodes.volumes.fits(self.shape.mounts, slots))
         assert fits is not None  # noqa: S101 - every shape takes the place of one pod
-        if self.shape.devices:
-            fits = np.minimum(fits, self._devices.fits(self.shape.devices, slots, most=fits))
+        fits = self._bounded(slots, fits)
         np.maximum(fits, 0, out=fits)
         fits[nodes.over[slots] | ~self.shape.rules.allowed[slots]] = 0
         return fits

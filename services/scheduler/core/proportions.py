@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from services.scheduler.core.columns import FloatArray, IntArray
 from services.scheduler.core.policy import Proportion
-from services.scheduler.core.resources import CPU, MEMORY, Amounts, Resources
-
-_ANY: Final = 1 << 40
-"""Pods that ask for nothing of what has to stay free."""
+from services.scheduler.core.resources import CPU, MEMORY, UNLIMITED, Amounts, Resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +55,10 @@ def most_pods(
 ) -> IntArray | int:
     """Return how many pods may be placed on nodes with so much free: 0 where too little is left already."""
     asked = dict(amounts)
-    fits: IntArray | int = _ANY
+    fits: IntArray | int = UNLIMITED
     for column in dict.fromkeys(one.column for one in leaves):
         spare = free(column) - kept(leaves, column, free)
         amount = asked.get(column, 0)
-        room = np.floor(spare / amount) if amount else np.where(spare >= 0, _ANY, 0)
+        room = np.floor(spare / amount) if amount else np.where(spare >= 0, UNLIMITED, 0)
         fits = np.minimum(fits, np.maximum(room, 0).astype(np.int64))
     return fits

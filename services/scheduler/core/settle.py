@@ -30,17 +30,12 @@ def follow(model: Model) -> None:
 
 def could_ever_fit(model: Model, lane: Lane) -> bool:
     """Whether empty nodes and queues would hold a gang; an upper bound: its shapes are not placed."""
+    if not model.queues.allows(lane.queue, lane.taking, model.nodes.totals()):
+        return False
     if lane.choice is not None:
-        most = [(offer, model.index(offer.shape).potential()) for offer in lane.choice.offers]
-        if not model.queues.allows(lane.queue, lane.taking, model.nodes.totals()):
-            return False
-        return all(fits >= offer.least for offer, fits in most) and lane.choice.need <= sum(
-            min(fits, offer.most) for offer, fits in most
-        )
-    return (
-        model.queues.allows(lane.queue, lane.total, model.nodes.totals())
-        and all(model.index(shape).potential() >= count for shape, count in lane.shapes)
-        and (lane.layout is None or near.shortage(model, lane.layout, near.ever) is None)
+        return lane.choice.has_room(lambda shape: model.index(shape).potential())
+    return all(model.index(shape).potential() >= count for shape, count in lane.shapes) and (
+        lane.layout is None or near.shortage(model, lane.layout, near.ever) is None
     )
 
 
