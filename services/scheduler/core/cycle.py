@@ -17,7 +17,6 @@ from services.scheduler.core.choice import Choice, choose
 from services.scheduler.core.clearing import clear
 from services.scheduler.core.decisions import Decision, Flight, Outcome
 from services.scheduler.core.displace import begin, make_room
-from services.scheduler.core.earmarks import Victim
 from services.scheduler.core.gangs import NOTHING, Gang, Member, OrderKey, Pick, by_shape
 from services.scheduler.core.index import Taken
 from services.scheduler.core.lanes import (
@@ -31,7 +30,7 @@ from services.scheduler.core.lanes import (
     Scarce,
     Stop,
 )
-from services.scheduler.core.layout import by_group, in_steps, is_laid_out, layout_of, plain_layout
+from services.scheduler.core.layout import by_group, in_parts, in_steps, is_laid_out, layout_of, plain_layout
 from services.scheduler.core.model import Model
 from services.scheduler.core.near import Placed
 from services.scheduler.core.placing import find_any, place, place_shapes
@@ -124,7 +123,7 @@ class _Cycle:
             layout, choice = arrangement_of(model, gang)
             lane = model.waiting.lane_of(gang, layout, choice)
             if not lane.is_plain:
-                if all(_has_left(model, victim) for victim in mark.victims):
+                if not any(map(model.is_there, mark.victims)):
                     self._land(gang, lane)
                 continue
             model.earmarks.drop(mark.key)
@@ -141,10 +140,12 @@ class _Cycle:
             placed, stop = place(self.model, trial, lane)
             if stop is None:
                 trial.commit()
-        if stop is None:
-            self._enter(lane, gang, placed)
-        else:
+        if stop is not None:
             assign(self.model, gang, self.now)
+            return
+        if lane.choice is not None:
+            choose(gang, {shape: sum(taken.counts) for shape, taken in placed[0]})
+        self._enter(lane, gang, placed)
 
     def start_gangs(self, limit: int | None) -> bool:
         """Try the gangs below their minimum; False when ``limit`` ended it."""
@@ -222,10 +223,7 @@ class _Cycle:
     def _enter(self, lane: Lane, gang: Gang, placed: Placed) -> None:
         """Decide what was placed of a gang's minimum."""
         self.model.reservations.drop(gang.key)
-        if lane.choice is not None:
-            choose(gang, {shape: sum(taken.counts) for shape, taken in placed[0]})
-        parts = [gang.needs.must] if lane.layout is None else list(by_group(gang.needs.must).values())
-        for picks, taken in zip(parts, placed, strict=True):
+        for picks, taken in zip(in_parts(lane.layout, gang.needs.must), placed, strict=True):
             self._book(gang, picks, taken)
 
     def _obstacle(self, lane: Lane, key: OrderKey) -> Stop | None:
@@ -486,16 +484,10 @@ class _Cycle:
             self.model.flights.launch(draft.flight, due)
             if draft.whole:
                 draft.gang.needs = NOTHING
-                self.model.set_wanted(draft.gang, {})
+                self.model.set_wanted(draft.gang, ())
             else:
                 self.model.dirty[draft.gang] = None
         return [draft.flight.decision for draft in self._drafts.values()]
-
-
-def _has_left(model: Model, victim: Victim) -> bool:
-    namespace, name, uid = victim
-    pod = model.pods.get((namespace, name))
-    return pod is None or pod.uid != uid or pod.slot < 0
 
 
 def _first(picks: list[Pick], count: int) -> list[Pick]:

@@ -64,7 +64,7 @@ def _decide(model: Model, gang: Gang, found: Found, now: datetime) -> Decision:
     model.waiting.leave(gang)
     launch_evictions(model, decision, now)
     keep_room(model, gang, decision)
-    model.set_wanted(gang, _amounts(gang))
+    model.set_wanted(gang, gang.needs.more)  # room is kept for the others
     return decision
 
 
@@ -102,12 +102,3 @@ def kept_rows(model: Model, gang: Gang, places: Iterable[Places], until: datetim
                 pods=count,
                 member=task.names[pick.members[0]],
             )
-
-
-def _amounts(gang: Gang) -> dict[int, int]:
-    """Return what the gang still asks for beside the room that is kept for it."""
-    wanted: dict[int, int] = {}
-    for pick in gang.needs.more:
-        for column, amount in pick.shape.amounts:
-            wanted[column] = wanted.get(column, 0) + amount * len(pick.members)
-    return wanted

@@ -49,6 +49,11 @@ def by_group(picks: list[Pick]) -> dict[str, list[Pick]]:
     return groups
 
 
+def in_parts(layout: Layout | None, picks: list[Pick]) -> list[list[Pick]]:
+    """Return the picks of each of a layout's parts; None: all are one part."""
+    return [picks] if layout is None else list(by_group(picks).values())
+
+
 def layout_of(gang: Gang, picks: list[Pick], places_of: Callable[[Gang], Mapping[str, str]]) -> Layout | None:
     """Return how ``picks`` must be placed; None: each pod where it likes.
 

@@ -6,18 +6,19 @@ objects may come in any order. What becomes of decisions is in ``results``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from math import inf
 
 from services.scheduler.core.decisions import Flight
 from services.scheduler.core.devices import Devices, device_room
 from services.scheduler.core.domains import Domains
-from services.scheduler.core.earmarks import Earmarks
+from services.scheduler.core.earmarks import Earmarks, Victim
 from services.scheduler.core.entry import Promises
 from services.scheduler.core.evictions import Evictions
 from services.scheduler.core.flights import InFlight
 from services.scheduler.core.fragments import Typical
-from services.scheduler.core.gangs import Gang, Key, Member, OrderKey, make_gang
+from services.scheduler.core.gangs import Gang, Key, Member, OrderKey, Pick, make_gang
 from services.scheduler.core.index import ShapeIndex
 from services.scheduler.core.learned import Learned
 from services.scheduler.core.nodegroups import Lots
@@ -246,6 +247,12 @@ class Model:
         self._note((namespace, name), old, None)
         if old.gang is not None:
             self._unlink(old.gang, name)
+
+    def is_there(self, victim: Victim) -> bool:
+        """Whether a pod still holds room on a node."""
+        namespace, name, uid = victim
+        pod = self.pods.get((namespace, name))
+        return pod is not None and pod.uid == uid and pod.slot >= 0
 
     def doom(self, key: Key, uid: str, *, doomed: bool) -> None:
         """A decision evicts a pod that is on a node (or it stays after all)."""
@@ -488,7 +495,7 @@ class Model:
         self.dirty.pop(gang, None)
         self.unplaced.pop(gang, None)
         self.promises.drop(gang)
-        self.set_wanted(gang, {})
+        self.set_wanted(gang, ())
         self.waiting.leave(gang)
 
     def count_workload(self, gang: Gang, sign: int) -> None:
@@ -510,8 +517,12 @@ class Model:
         """Return a gang's pods of all generations, by name."""
         return self._pods_of.get(key, {})
 
-    def set_wanted(self, gang: Gang, wanted: dict[int, int]) -> None:
-        """Count in its queue what the gang asks for, instead of what it asked for before."""
+    def set_wanted(self, gang: Gang, picks: Iterable[Pick]) -> None:
+        """Count in its queue what the gang asks for: these members, instead of those before."""
+        wanted: dict[int, int] = {}
+        for pick in picks:
+            for column, amount in pick.shape.amounts:
+                wanted[column] = wanted.get(column, 0) + amount * len(pick.members)
         if gang.wanted == wanted:
             return
         queue = self.queues.get(gang.contract.queue)

@@ -119,20 +119,7 @@ class Reporter:
         ):
             return None
         self._told[gang.key] = _Told(contract.uid, contract.generation, reasons, position, outlook)
-        return GangReport(
-            gang=contract.ref,
-            job=contract.job,
-            queue=contract.queue,
-            waiting_since=contract.ready_since,
-            position=position,
-            queue_length=length,
-            reason=reasons[0],
-            details=reasons[1:],
-            estimated_start=outlook.half,
-            estimated_start_p90=outlook.most,
-            outlook=outlook.words,
-            at=now,
-        )
+        return report_of(gang, position, length, reasons, outlook, now)
 
     def _look_again(self, outlook: Outlook, now: datetime) -> None:
         """Have starts worked out anew when one has passed."""
@@ -148,6 +135,27 @@ class Reporter:
         if reasons is None:
             reasons = self._by_lane[lane] = reasons_of(self._model, lane)
         return reasons
+
+
+def report_of(
+    gang: Gang, position: int, length: int, reasons: Reasons, outlook: Outlook, now: datetime
+) -> GangReport:
+    """Return the report of a gang at a place in its queue, from 1, of that queue's length."""
+    contract = gang.contract
+    return GangReport(
+        gang=contract.ref,
+        job=contract.job,
+        queue=contract.queue,
+        waiting_since=contract.ready_since,
+        position=position,
+        queue_length=length,
+        reason=reasons[0],
+        details=reasons[1:],
+        estimated_start=outlook.half,
+        estimated_start_p90=outlook.most,
+        outlook=outlook.words,
+        at=now,
+    )
 
 
 def places_in_queues(model: Model) -> list[tuple[Gang, int, int]]:
@@ -209,7 +217,7 @@ def _leaving(model: Model, mark: Earmark) -> Reason:
     there = [
         f"{namespace}/{name}"
         for namespace, name, uid in mark.victims
-        if (pod := model.pods.get((namespace, name))) is not None and pod.uid == uid and pod.slot >= 0
+        if model.is_there((namespace, name, uid))
     ]
     if not there:
         return Reason(

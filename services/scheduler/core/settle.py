@@ -123,14 +123,10 @@ def assign(model: Model, gang: Gang, now: datetime) -> None:
     if gang.contract.pool != model.pool:
         model.earmarks.drop(gang.key)
         model.reservations.drop(gang.key)
-        model.set_wanted(gang, {})
+        model.set_wanted(gang, ())
         return
     earmarked = _keeps_earmark(model, gang)
-    wanted: dict[int, int] = {}
-    for pick in needs.more if earmarked else (*needs.must, *needs.more):
-        for column, amount in pick.shape.amounts:
-            wanted[column] = wanted.get(column, 0) + amount * len(pick.members)
-    model.set_wanted(gang, wanted)
+    model.set_wanted(gang, needs.more if earmarked else (*needs.must, *needs.more))
     if needs.short:
         if needs.must or needs.more or needs.gated or not gang.started:
             model.unplaced[gang] = None
@@ -141,7 +137,7 @@ def assign(model: Model, gang: Gang, now: datetime) -> None:
     if earmarked:
         return
     if gang.held is not None:
-        model.set_wanted(gang, {})
+        model.set_wanted(gang, ())
         return
     if gang.not_before is not None and gang.not_before > now:
         model.retries.add(gang.not_before.timestamp(), gang)

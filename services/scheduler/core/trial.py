@@ -20,11 +20,18 @@ from services.scheduler.core.eviction import Evictor
 from services.scheduler.core.foresight import Foresight, Outlook
 from services.scheduler.core.gangs import Gang, Pick, by_shape, make_gang
 from services.scheduler.core.groups import assess
+from services.scheduler.core.index import Taken
 from services.scheduler.core.lanes import Lane
-from services.scheduler.core.layout import by_group, layout_of
+from services.scheduler.core.layout import in_parts, layout_of
 from services.scheduler.core.model import Model
-from services.scheduler.core.reports import Reasons, in_order, outside, places_in_queues, reasons_of
-from services.scheduler.core.search import Found
+from services.scheduler.core.reports import (
+    Reasons,
+    in_order,
+    outside,
+    places_in_queues,
+    reasons_of,
+    report_of,
+)
 from services.scheduler.core.shapes import Shape
 from shared.events import contracts as c
 
@@ -64,19 +71,18 @@ def _try_out(model: Model, gang: Gang, now: datetime) -> Trial:
         return Trial(report=_report(model, gang, reasons_of(model, ahead), now))
     placed, stop = rehearse(model, lane, gang, now)
     if stop is None:
-        if lane.choice is not None:
-            choose(gang, {shape: sum(taken.counts) for shape, taken in placed[0]})
-        must = gang.needs.must
-        parts = [must] if lane.layout is None else list(by_group(must).values())
         rows: list[c.Binding] = []
-        for picks, taken in zip(parts, placed, strict=True):
-            rows += _bindings(model, gang, picks, ((shape, some.places()) for shape, some in taken))
+        for picks, taken in zip(in_parts(lane.layout, gang.needs.must), placed, strict=True):
+            rows += _bindings(model, gang, picks, taken)
         return Trial(tuple(rows), later=later)
     lane.stops = (stop,)
     found = Evictor(model, now).find_for(lane, gang)
     if found is None:
         return Trial(report=_report(model, gang, reasons_of(model, lane), now))
-    rows = list(_bindings(model, gang, gang.needs.must, _spread(found)))
+    if lane.choice is not None:
+        choose(gang, {shape: sum(counts) for shape, _, counts in found.places})
+    places = [(shape, Taken(list(slots), list(counts))) for shape, slots, counts in found.places]
+    rows = list(_bindings(model, gang, gang.needs.must, places))
     return Trial(tuple(rows), tuple(evictions(model, gang, found)), later)
 
 
@@ -95,56 +101,34 @@ def _looking(model: Model) -> Iterator[None]:
 @contextmanager
 def _wanting(model: Model, gang: Gang) -> Iterator[None]:
     """Count what a gang asks for in its queue, and the gang among those that wait."""
-    wanted: dict[int, int] = {}
-    for pick in (*gang.needs.must, *gang.needs.more):
-        for column, amount in pick.shape.amounts:
-            wanted[column] = wanted.get(column, 0) + amount * len(pick.members)
     model.count_workload(gang, 1)
-    model.set_wanted(gang, wanted)
+    model.set_wanted(gang, (*gang.needs.must, *gang.needs.more))
     model.unplaced[gang] = None
     try:
         yield
     finally:
         del model.unplaced[gang]
-        model.set_wanted(gang, {})
+        model.set_wanted(gang, ())
         model.count_workload(gang, -1)
 
 
-def _spread(found: Found) -> Iterable[tuple[Shape, list[int]]]:
-    """Return each pod's slot, by shape."""
-    for shape, slots, counts in found.places:
-        yield shape, [slot for slot, count in zip(slots, counts, strict=True) for _ in range(count)]
-
-
 def _bindings(
-    model: Model, gang: Gang, picks: list[Pick], taken: Iterable[tuple[Shape, list[int]]]
+    model: Model, gang: Gang, picks: list[Pick], places: Iterable[tuple[Shape, Taken]]
 ) -> Iterator[c.Binding]:
     groups = by_shape(picks)
-    for shape, places in taken:
+    for shape, taken in places:
         members = ((pick, member) for pick in groups[shape] for member in pick.members)
-        for (pick, member), slot in zip(members, places, strict=False):
+        for (pick, member), slot in zip(members, taken.places(), strict=False):
             task = gang.tasks[pick.task]
             yield c.Binding(pod=task.names[member], task=task.name, node=model.nodes.names[slot])
 
 
 def _report(model: Model, gang: Gang, reasons: Reasons, now: datetime) -> c.GangReport:
-    contract = gang.contract
-    mine = [one for one in model.unplaced if one.contract.queue == contract.queue and one is not gang]
+    queue = gang.contract.queue
+    mine = [one for one in model.unplaced if one.contract.queue == queue and one is not gang]
     outlook = Outlook() if gang.lane is None else _outlook(model, gang, now)
-    return c.GangReport(
-        gang=contract.ref,
-        job=contract.job,
-        queue=contract.queue,
-        waiting_since=contract.ready_since,
-        position=1 + sum(one.order < gang.order for one in mine),
-        queue_length=1 + len(mine),
-        reason=reasons[0],
-        details=reasons[1:],
-        estimated_start=outlook.half,
-        estimated_start_p90=outlook.most,
-        outlook=outlook.words,
-        at=now,
-    )
+    position = 1 + sum(one.order < gang.order for one in mine)
+    return report_of(gang, position, 1 + len(mine), reasons, outlook, now)
 
 
 def _outlook(model: Model, gang: Gang, now: datetime) -> Outlook:

@@ -95,7 +95,8 @@ def random_gang(chance: random.Random, name: str, at: float) -> c.Gang:
         "at": at,
     }
     if chance.random() < 0.2:
-        return job(name, task("a", 1, **shape), task("b", 2, 1, gpu=1), gang=2, **common)
+        least = chance.choice([0, 1])
+        return job(name, task("a", 2, least, **shape), task("b", 2, least, gpu=1), gang=2, **common)
     return job(name, gang=least, replicas=least + chance.choice([0, 0, 1]), **common, **shape)
 
 
@@ -176,6 +177,19 @@ def test_a_trial_says_who_would_leave_and_where_the_gang_would_go() -> None:
     assert [(one.pod, one.node) for one in said.bindings] == [("high-worker-0", "n1")]
     assert (said.later, said.report) == (2, None)
     assert decide_all(world.model, world.now) == []
+
+
+def test_a_trial_says_who_would_leave_for_whichever_members_a_minimum_may_be_made_of() -> None:
+    """No node takes pods of the first task."""
+    world = World()
+    world.queue(queue("default"))
+    world.node(node("n1", gpu=4))
+    world.submit(job("low", gang=1, gpu=4))
+    world.settle()
+    tasks = (task("a", 2, 0, gpu=1, selector={"zone": "none"}), task("b", 2, 0, gpu=4))
+    said = try_out(world.model, job("high", *tasks, gang=1, priority=9), world.now)
+    assert [one.pod for one in said.evictions] == ["low-worker-0"]
+    assert [(one.pod, one.node) for one in said.bindings] == [("high-b-0", "n1")]
 
 
 def test_a_trial_says_why_a_gang_would_wait_its_place_and_until_when() -> None:
