@@ -43,6 +43,16 @@ async def test_a_trial_says_what_would_become_of_a_job_and_submits_nothing(platf
     for resource in (JOBS, PODGROUPS, PODS):
         assert (await cluster.list(resource, "default")).items == []
 
+    own = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
+    made, absent = (gang("claims", workers=0) for _ in range(2))
+    made["spec"]["volumes"] = [{"mountPath": "/data", "volumeClaim": own}]
+    absent["spec"]["volumes"] = [{"mountPath": "/data", "volumeClaimName": "absent"}]
+    assert (await client.try_out(made)).outcome == "starts"
+    missing = await client.try_out(absent)
+    assert (missing.outcome, missing.place) == ("waits", ())
+    assert missing.waiting is not None
+    assert "absent" in missing.waiting.reason.message
+
     running = gang("runs", workers=1, command="sleep 600")
     running["metadata"]["annotations"] = {"pumice.dev/run-time": "1h"}
     job = await client.submit(running, wait="running", timeout=60)

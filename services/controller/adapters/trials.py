@@ -42,7 +42,8 @@ class Trials:
         verdict = await self._dry_runs.ask(World(wanted, Status(), None, (), priorities=priorities))
         if verdict.refused:
             return kept_out(wanted, "pods-refused", verdict.refused, now)
-        gang = gang_to_be(wanted, verdict.shapes, priorities, views.label_keys.known, now)
+        keys, volumes = views.label_keys.known, views.storage.of_pod
+        gang = gang_to_be(wanted, verdict.shapes, priorities, keys, volumes, now)
         if gang is None:
             return kept_out(wanted, "no-pods", "it wants no pods", now)
         return TrialReady(trial=event.trial, gang=gang)
