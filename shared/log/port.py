@@ -280,8 +280,17 @@ class EventLog(Protocol):
         ...
 
 
-async def deliveries(source: Consumer | Reader) -> AsyncIterator[Delivery]:
-    """Iterate over a consumer or reader for ever, record by record."""
-    while True:
-        for delivery in await source.poll():
-            yield delivery
+async def up_to_now(
+    log: EventLog,
+    topics: Sequence[str],
+    *,
+    start: Start | Mapping[TopicPartition, int] = Start.EARLIEST,
+) -> AsyncIterator[Delivery]:
+    """Iterate over what is on topics, up to their ends. Raises as :meth:`EventLog.read`."""
+    reader = await log.read(topics, start=start)
+    try:
+        while not await reader.caught_up():
+            for delivery in await reader.poll():
+                yield delivery
+    finally:
+        await reader.close()

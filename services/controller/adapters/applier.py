@@ -57,7 +57,7 @@ from shared.events.contracts import (
     DecisionOutcome,
     GangDecided,
 )
-from shared.log.port import EventLog, TopicPartition
+from shared.log.port import EventLog, TopicPartition, up_to_now
 
 _TAIL: Final = 5000
 """Results read back at start; far more than decisions can be in flight."""
@@ -93,21 +93,16 @@ class Applier:
         start: dict[TopicPartition, int] = {
             where: max(0, end - _TAIL) for where, end in (await log.end_offsets(topics.BIND_RESULTS)).items()
         }
-        reader = await log.read([topics.BIND_RESULTS], start=start)
-        try:
-            while not await reader.caught_up():
-                for delivery in await reader.poll(timeout=0.2):
-                    if delivery.value is None:
-                        continue
-                    try:
-                        event = decode(delivery).data
-                    except ContractError as error:
-                        self._hands.telemetry.log.warning("a result cannot be read: %s", error)
-                        continue
-                    if isinstance(event, DecisionApplied):
-                        self._conclude(event.decision)
-        finally:
-            await reader.close()
+        async for delivery in up_to_now(log, [topics.BIND_RESULTS], start=start):
+            if delivery.value is None:
+                continue
+            try:
+                event = decode(delivery).data
+            except ContractError as error:
+                self._hands.telemetry.log.warning("a result cannot be read: %s", error)
+                continue
+            if isinstance(event, DecisionApplied):
+                self._conclude(event.decision)
 
     async def handle(self, message: Message) -> None:
         """Carry out one decision and publish what became of it. Raises to be tried again."""

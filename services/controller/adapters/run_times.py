@@ -16,7 +16,7 @@ from shared.events import topics
 from shared.events.codec import decode, encode
 from shared.events.contracts import TemplateRunTimes
 from shared.events.envelope import Envelope
-from shared.log.port import EventLog, Record
+from shared.log.port import EventLog, Record, up_to_now
 from shared.telemetry.telemetry import Telemetry
 
 _MOST: Final = 2000
@@ -37,25 +37,20 @@ class RunTimes:
 
     async def read(self) -> None:
         """Remember what was learned before. Raises Unavailable."""
-        reader = await self._log.read([topics.RUN_TIMES])
         known: dict[bytes, TemplateRunTimes] = {}
-        try:
-            while not await reader.caught_up():
-                for delivery in await reader.poll():
-                    if delivery.key is None:
-                        continue
-                    known.pop(delivery.key, None)
-                    if delivery.value is None:
-                        continue
-                    try:
-                        event = decode(delivery).data
-                    except ContractError as error:
-                        self._telemetry.log.warning("run times cannot be read: %s", error)
-                        continue
-                    if isinstance(event, TemplateRunTimes):
-                        known[delivery.key] = event
-        finally:
-            await reader.close()
+        async for delivery in up_to_now(self._log, [topics.RUN_TIMES]):
+            if delivery.key is None:
+                continue
+            known.pop(delivery.key, None)
+            if delivery.value is None:
+                continue
+            try:
+                event = decode(delivery).data
+            except ContractError as error:
+                self._telemetry.log.warning("run times cannot be read: %s", error)
+                continue
+            if isinstance(event, TemplateRunTimes):
+                known[delivery.key] = event
         self._known = {(one.queue, one.template): one for one in known.values()}
 
     async def changed(self, wanted: Wanted, status: Status, change: PhaseChange) -> None:

@@ -41,7 +41,15 @@ from shared.errors import ContractError, TooLarge, Unavailable
 from shared.events import topics
 from shared.events.codec import decode
 from shared.events.contracts import CycleDecided, Gang, GangDecided, Reason, TrialAnswered, TrialReady
-from shared.log.port import Delivery, EventLog, Reader, Record, TopicPartition, TransactionalProducer
+from shared.log.port import (
+    Delivery,
+    EventLog,
+    Reader,
+    Record,
+    TopicPartition,
+    TransactionalProducer,
+    up_to_now,
+)
 from shared.plugins import Maker
 from shared.service import Health, Ids
 from shared.telemetry.spans import FinishedSpan, TraceContext, format_traceparent, hashed_id
@@ -208,21 +216,18 @@ class Pool:
         """
         start = await self._log.committed(_CONTROLLER_GROUP, topics.BIND_DECISIONS)
         back = {where: max(0, at - self._settings.results_lookback) for where, at in start.items()}
-        reader = await self._log.read([topics.BIND_DECISIONS], start=back)
         earlier: list[GangDecided] = []
         flying: list[GangDecided] = []
-        while not await reader.caught_up():
-            for delivery in await reader.poll(timeout=_POLL):
-                if delivery.key != self.name.encode() or delivery.value is None:
-                    continue
-                try:
-                    event = decode(delivery).data
-                except ContractError:
-                    continue
-                if isinstance(event, GangDecided):
-                    done = delivery.offset < start.get(delivery.where, 0)
-                    (earlier if done else flying).append(event)
-        await reader.close()
+        async for delivery in up_to_now(self._log, [topics.BIND_DECISIONS], start=back):
+            if delivery.key != self.name.encode() or delivery.value is None:
+                continue
+            try:
+                event = decode(delivery).data
+            except ContractError:
+                continue
+            if isinstance(event, GangDecided):
+                done = delivery.offset < start.get(delivery.where, 0)
+                (earlier if done else flying).append(event)
         return earlier, flying
 
     async def _told(self) -> list[tuple[str, str]]:
@@ -230,13 +235,10 @@ class Pool:
 
         Read before the state: then a gang that the state does not have is gone, and not too new.
         """
-        reader = await self._log.read([topics.SCHEDULING_REPORTS])
         told: dict[bytes, bool] = {}
-        while not await reader.caught_up():
-            for delivery in await reader.poll(timeout=_POLL):
-                if delivery.key is not None:
-                    told[delivery.key] = delivery.value is not None
-        await reader.close()
+        async for delivery in up_to_now(self._log, [topics.SCHEDULING_REPORTS]):
+            if delivery.key is not None:
+                told[delivery.key] = delivery.value is not None
         names = (key.decode(errors="replace").partition("/") for key, is_open in told.items() if is_open)
         return [(namespace, name) for namespace, _, name in names]
 

@@ -26,11 +26,10 @@ from shared.errors import ConfigurationError, ContractError
 from shared.events import topics
 from shared.events.codec import decode
 from shared.events.contracts import Contract, CycleDecided, GangDecided, GangReady, PolicyState
-from shared.log.port import Delivery, EventLog, TopicPartition
+from shared.log.port import Delivery, EventLog, TopicPartition, up_to_now
 from shared.plugins import Maker
 from shared.telemetry.telemetry import Telemetry
 
-_POLL: Final = 1.0
 _LOOK_BACK: Final = 200
 """Announcements of gangs read again at the beginning: their PodGroups' states may come later."""
 _COMPACTED: Final = (topics.CLUSTER_STATE, topics.QUEUE_USAGE, topics.RUN_TIMES)
@@ -229,15 +228,9 @@ def _outside(at: datetime, since: datetime | None, until: datetime | None) -> bo
     return (since is not None and at < since) or (until is not None and at > until)
 
 
-async def _records(log: EventLog, topic: str, start: Mapping[TopicPartition, int]) -> AsyncIterator[Delivery]:
+def _records(log: EventLog, topic: str, start: Mapping[TopicPartition, int]) -> AsyncIterator[Delivery]:
     own = {where: offset for where, offset in start.items() if where.topic == topic}
-    reader = await log.read([topic], start=own)
-    try:
-        while not await reader.caught_up():
-            for delivery in await reader.poll(timeout=_POLL):
-                yield delivery
-    finally:
-        await reader.close()
+    return up_to_now(log, [topic], start=own)
 
 
 def _event(delivery: Delivery) -> Contract | None:
