@@ -1,12 +1,16 @@
-"""What the benchmarks of the scheduler's core put into a model: nodes with 8 GPUs, gangs of equal pods."""
+"""What the benchmarks of the scheduler's core have in common: nodes with 8 GPUs, gangs of equal pods."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
+from services.scheduler.core.cycle import decide
 from services.scheduler.core.decisions import Decision
-from shared.events.contracts import Gang, GangTask, Member, NodeState, PodState, Shape
+from services.scheduler.core.model import Model
+from shared.events.contracts import Gang, GangTask, Member, NodeState, PodState, QueueState, Shape
 
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 GPU: Final = "nvidia.com/gpu"
@@ -21,6 +25,15 @@ def node(number: int) -> NodeState:
     labels = {"kubernetes.io/hostname": name, "zone": f"z{number % 4}"}
     allocatable = {"cpu": 128_000, "memory": 1024 * GIB, "pods": 110, GPU: GPUS}
     return NodeState(name=name, labels=labels, allocatable=allocatable)
+
+
+def cluster(nodes: int) -> Model:
+    """Return a model of such nodes, and one open queue."""
+    model = Model()
+    model.apply_queue(QueueState(name="default"))
+    for number in range(nodes):
+        model.apply_node(node(number))
+    return model
 
 
 def shape(number: int) -> Shape:
@@ -61,3 +74,14 @@ def pod(name: str, of_gang: str, where: str, of: Shape) -> PodState:
 def bound(decision: Decision, of: Shape) -> list[PodState]:
     """Return the states of a decision's pods once they run."""
     return [pod(name, decision.name, where, of) for name, _, where, _ in decision.rows]
+
+
+def endings(model: Model, pods: Iterable[str]) -> list[float]:
+    """Return seconds of the event and the cycle when each of these pods ends, one after the other."""
+    seconds: list[float] = []
+    for name in pods:
+        started = time.thread_time()
+        model.remove_pod("bench", name)
+        decide(model, NOW)
+        seconds.append(time.thread_time() - started)
+    return seconds

@@ -38,23 +38,14 @@ from typing import Final
 
 from bench import standing, victims
 from bench.command import at_least, parser, show
-from bench.gangs import GPUS, NOW, bound, gang, node, shape
+from bench.gangs import GPUS, NOW, bound, cluster, endings, gang, shape
 from bench.report import Report, Row, Spread, quantile
 from services.scheduler.core.cycle import decide
 from services.scheduler.core.model import Model
-from shared.events.contracts import QueueState, Shape
+from shared.events.contracts import Shape
 from shared.process import collect_seldom, exit_code
 
 FULL: Final = 0.8
-
-
-def cluster(nodes: int) -> Model:
-    """Return a model of nodes with 8 GPUs each, and one open queue."""
-    model = Model()
-    model.apply_queue(QueueState(name="default"))
-    for number in range(nodes):
-        model.apply_node(node(number))
-    return model
 
 
 def bursts(nodes: int, size: int, pods: int, shapes: int, repeats: int) -> list[Row]:
@@ -139,13 +130,7 @@ def waiting(nodes: int, gangs: int, count: int) -> list[float]:
     for number in range(gangs):
         model.gang_ready(of_all.model_copy(update={"name": f"wait{number}", "uid": f"wait{number}"}))
     decide(model, NOW)
-    seconds: list[float] = []
-    for state in states[:count]:
-        started = time.thread_time()
-        model.remove_pod(state.namespace, state.name)
-        decide(model, NOW)
-        seconds.append(time.thread_time() - started)
-    return seconds
+    return endings(model, [state.name for state in states[:count]])
 
 
 def memory(nodes: int, most: int) -> Row:

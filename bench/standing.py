@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from bench.gangs import GIB, GPU, GPUS, NOW, bound, gang, node, pod, shape
+from bench.gangs import GIB, GPU, GPUS, NOW, bound, endings, gang, node, pod, shape
 from bench.report import Row, Spread, quantile
 from services.scheduler.adapters.feed import Feed
 from services.scheduler.core.cycle import decide
@@ -118,13 +118,7 @@ def _endings(model: Model, nodes: int, running: int) -> list[float]:
     for number in range(_SHAPES):
         model.gang_ready(gang(f"wait{number}", 2 * nodes, shape(number)))
     decide(model, NOW)
-    seconds: list[float] = []
-    for index in range(min(_CYCLES, -(-running // _SIZE))):
-        started = time.thread_time()
-        model.remove_pod("bench", f"run{index}-worker-0")
-        decide(model, NOW)
-        seconds.append(time.thread_time() - started)
-    return seconds
+    return endings(model, [f"run{index}-worker-0" for index in range(min(_CYCLES, -(-running // _SIZE)))])
 
 
 def measure(nodes: int, running: int, repeats: int) -> Row:

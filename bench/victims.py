@@ -8,11 +8,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from bench.gangs import GIB, GPU, GPUS, NOW, bound, gang, node, shape
+from bench.gangs import GIB, GPU, GPUS, NOW, bound, cluster, endings, gang, shape
 from bench.report import Report, Spread, quantile
 from services.scheduler.core.cycle import decide
 from services.scheduler.core.model import Model
-from shared.events.contracts import GangTask, Member, PodState, QueueState, Shape
+from shared.events.contracts import GangTask, Member, PodState, Shape
 
 
 def filled(nodes: int, low: float) -> tuple[Model, list[PodState]]:
@@ -20,10 +20,7 @@ def filled(nodes: int, low: float) -> tuple[Model, list[PodState]]:
 
     The pods on ``low`` of the nodes are of a low priority, the others of a high one.
     """
-    model = Model()
-    model.apply_queue(QueueState(name="default"))
-    for number in range(nodes):
-        model.apply_node(node(number))
+    model = cluster(nodes)
     kind = shape(0)
     states: list[PodState] = []
     of_gang = nodes * GPUS // 20
@@ -77,13 +74,7 @@ def stopped(nodes: int, gangs: int, shapes: int, tasks: int, count: int) -> list
             gang(f"wait{number}", 1, shape(0)).model_copy(update={"priority": 5, **kinds[number % shapes]})
         )
     decide(model, NOW)
-    seconds: list[float] = []
-    for state in states[:count]:
-        started = time.thread_time()
-        model.remove_pod(state.namespace, state.name)
-        decide(model, NOW)
-        seconds.append(time.thread_time() - started)
-    return seconds
+    return endings(model, [state.name for state in states[:count]])
 
 
 def measure(report: Report, nodes_of: Sequence[int], gangs: int, repeats: int) -> None:

@@ -22,6 +22,7 @@ from services.scheduler.core.model import Model
 from services.scheduler.core.policy import VictimFilter
 from services.scheduler.core.queues import Queue
 from services.scheduler.core.shapes import Shape
+from services.scheduler.core.timers import earlier
 from services.scheduler.core.zones import in_zones, within_budget
 
 Tiers = Sequence[Sequence[VictimFilter]]
@@ -99,12 +100,8 @@ class Candidates:
             at = float(cold[waits].min()) if waits.any() else None
             self._rows[key] = np.flatnonzero(asked & ~waits), at
         rows, at = self._rows[key]
-        self._cools(at)
+        self.cool_at = earlier(self.cool_at, at)
         return rows
-
-    def _cools(self, at: float | None) -> None:
-        if at is not None:
-            self.cool_at = at if self.cool_at is None else min(at, self.cool_at)
 
     # ------------------------------------------------------------------ what that frees
 
@@ -142,10 +139,7 @@ class Candidates:
             victims, shapes = model.victims, model.shapes.by_number
             slots, numbers, queues = victims.slot[rows], victims.shape[rows], victims.queue[rows]
             everything = free.copy()
-            for number in np.flatnonzero(np.bincount(numbers)).tolist():
-                pods = np.bincount(slots[numbers == number], minlength=free.shape[1])
-                for column, amount in shapes[number].amounts:
-                    everything[column] += pods * amount
+            model.shapes.add_held(everything, slots, numbers)
             sums = np.where(model.nodes.mine, np.maximum(everything, 0), 0).sum(axis=1).tolist()
             room = self._rooms[key] = _Room(everything, sums)
             names = {number: name for name, number in victims.queues.items()}
@@ -183,7 +177,7 @@ class Candidates:
             self._bundles[key] = found, tier, self.cool_at
             self.cool_at = before
         found, tier, at = self._bundles[key]
-        self._cools(at)
+        self.cool_at = earlier(self.cool_at, at)
         return found, tier
 
     def _cut(self, gang: Gang, group: Group) -> tuple[list[Bundle], Sequence[VictimFilter]]:
@@ -209,6 +203,6 @@ class Candidates:
             cooldown = np.maximum(victims.cooldown[rows], self._policy.cooldown.total_seconds())
             warm = victims.scheduled[rows] + cooldown
             if (warm > self._now).any():
-                self._cools(float(warm[warm > self._now].min()))
+                self.cool_at = earlier(self.cool_at, float(warm[warm > self._now].min()))
                 rows = rows[warm <= self._now]
         return rows

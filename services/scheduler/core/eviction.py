@@ -26,6 +26,7 @@ from services.scheduler.core.search import Deficit, Found, Request, Search
 from services.scheduler.core.settle import could_ever_fit
 from services.scheduler.core.shapes import amounts_of as amounts_of_counts
 from services.scheduler.core.shares import Shares
+from services.scheduler.core.timers import earlier
 
 
 class Evictor:
@@ -81,7 +82,7 @@ class Evictor:
         self._candidates.cool_at = None
         found = self._find(lane, gang)
         until = self._candidates.cool_at
-        self._cools(until)
+        self.cool_at = earlier(self.cool_at, until)
         lane.in_vain = InVain(self._seen(lane, gang), until) if found is None else None
         return found
 
@@ -98,7 +99,7 @@ class Evictor:
         over = vain is not None and vain.until is not None and vain.until <= self._now.timestamp()
         if vain is None or over or vain.seen != self._seen(lane, gang):
             return False
-        self._cools(vain.until)
+        self.cool_at = earlier(self.cool_at, vain.until)
         return True
 
     def _seen(self, lane: Lane, gang: Gang) -> Hashable:
@@ -117,10 +118,6 @@ class Evictor:
             model.queues.held_version,
             model.queues.shares_version if claims else None,
         )
-
-    def _cools(self, at: float | None) -> None:
-        if at is not None:
-            self.cool_at = at if self.cool_at is None else min(at, self.cool_at)
 
     # ------------------------------------------------------------------ who at all
 

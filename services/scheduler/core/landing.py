@@ -127,9 +127,5 @@ class Landing:
         nodes.fit_columns()
         freed: IntArray = np.maximum(nodes.releasing - nodes.earmarked, 0)
         rows = np.array([row for one in bundles for row in one.rows], np.intp)
-        slots, numbers = victims.slot[rows], victims.shape[rows]
-        for number in np.flatnonzero(np.bincount(numbers)).tolist():
-            pods = np.bincount(slots[numbers == number], minlength=freed.shape[1])
-            for column, amount in model.shapes.by_number[number].charged:
-                freed[column] += pods * amount
+        model.shapes.add_held(freed, victims.slot[rows], victims.shape[rows], charged=True)
         return freed

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from services.scheduler.core.between import Between
+from services.scheduler.core.columns import IntArray, SlotArray
 from services.scheduler.core.kin import Kin, Kinship
 from services.scheduler.core.nodegroups import Lot
 from services.scheduler.core.nodes import Nodes
@@ -221,6 +224,17 @@ class Shapes:
     def amounts(self, quantities: Mapping[str, int]) -> Amounts:
         """Return amounts that a gang names beside its members' shapes."""
         return self._resources.amounts(quantities)
+
+    def add_held(self, to: IntArray, slots: SlotArray, numbers: IntArray, *, charged: bool = False) -> None:
+        """Add what pods of shapes, by their numbers, hold on their slots to amounts by column and slot.
+
+        ``charged``: with what they count for in the columns of rules and ports.
+        """
+        for number in np.flatnonzero(np.bincount(numbers)).tolist():
+            pods = np.bincount(slots[numbers == number], minlength=to.shape[1])[: to.shape[1]]
+            shape = self.by_number[number]
+            for column, amount in shape.charged if charged else shape.amounts:
+                to[column] += pods * amount
 
     def _make(self, contract: ShapeContract, key: Hashable, lot: Lot | None) -> Shape:
         requests = {name: amount for name, amount in contract.requests.items() if name != "pods"}

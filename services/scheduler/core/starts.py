@@ -168,12 +168,5 @@ class Ends:
         """Return what is free when so many times have come."""
         count = self._bounds[number]
         free = self._free.copy()
-        if not count:
-            return free
-        slots, numbers = self._slots[:count], self._shapes[:count]
-        shapes = self._model.shapes.by_number
-        for shape in np.unique(numbers).tolist():
-            pods = np.bincount(slots[numbers == shape], minlength=free.shape[1])[: free.shape[1]]
-            for column, amount in shapes[shape].amounts:
-                free[column] += pods * amount
+        self._model.shapes.add_held(free, self._slots[:count], self._shapes[:count])
         return free

@@ -31,3 +31,8 @@ class Timers(Generic[T]):
     def next(self) -> float | None:
         """Return the earliest time."""
         return self.heap[0][0] if self.heap else None
+
+
+def earlier(one: float | None, other: float | None) -> float | None:
+    """Return the earlier of two times, either of which may be never (None)."""
+    return min((at for at in (one, other) if at is not None), default=None)
