@@ -359,6 +359,8 @@ class Eviction(Contract):
     pod: str
     uid: str
     reason: str
+    gang: str = ""
+    """Of a pod that moves: its gang's name, for which room is kept by the same decision."""
 
 
 class Reservation(Contract):
@@ -377,6 +379,8 @@ class Reservation(Contract):
     """It is kept as it becomes free, whoever ends there; else it is free once the victims have left."""
     starts: datetime | None = None
     """Of what is kept as it becomes free: when all of it should be free; None: nobody knows."""
+    gang: GangRef | None = None
+    """Another gang than the decision's: one whose pods move here, once those that leave are made anew."""
 
 
 class BindFailure(Contract):

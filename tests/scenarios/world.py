@@ -44,7 +44,11 @@ class Books:
     leaving: dict[Key, str] = field(default_factory=dict)
     """Pods that are being taken away, by name: their UIDs."""
     earmarks: dict[Key, Decision] = field(default_factory=dict)
-    """By gang: the decision that keeps room for it."""
+    """By gang: the decision that keeps room for it: its own, or that of a gang for which it moves."""
+    order: dict[str, int] = field(default_factory=dict)
+    """By number: which decision came when."""
+    placed: dict[Key, Decision] = field(default_factory=dict)
+    """By gang: the last decision that placed some of it."""
 
 
 class World:
@@ -167,12 +171,20 @@ class World:
     def _remember(self, decision: Decision) -> None:
         """Note who keeps room: until its gang is placed, or keeps other room."""
         key = (decision.namespace, decision.name)
+        self.books.order.setdefault(decision.number, len(self.books.order))
         if decision.evictions or decision.reservations:
-            self.books.earmarks[key] = decision
+            movers = {(one.gang.namespace, one.gang.name) for one in decision.reservations if one.gang}
+            self.books.earmarks |= dict.fromkeys((key, *movers), decision)
             if not decision.again:
                 self.books.evicted += [f"{one.namespace}/{one.pod}" for one in decision.evictions]
         else:
             self.books.earmarks.pop(key, None)
+            self.books.placed[key] = decision
+
+    def _end_earmarks(self, decision: Decision) -> None:
+        """Nothing is kept any more by a decision that was not carried out as it was."""
+        for key in [key for key, one in self.books.earmarks.items() if one is decision]:
+            del self.books.earmarks[key]
 
     def victims_go(self, *, remade: bool = True) -> None:
         """Pods that are being taken away are gone; the controller makes them again, Pending."""
@@ -201,7 +213,7 @@ class World:
                 self.pod(pod.model_copy(update={"releasing": True}))
                 self.books.leaving[key] = one.uid
         if failures:
-            self.books.earmarks.pop((decision.namespace, decision.name), None)
+            self._end_earmarks(decision)
         outcome = c.DecisionOutcome.PARTIAL if failures else c.DecisionOutcome.APPLIED
         self.say(result.model_copy(update={"eviction_failures": tuple(failures)}), outcome)
 
@@ -221,8 +233,7 @@ class World:
             at=self.now,
         )
         if gang is None or (gang.uid, gang.generation) != (decision.uid, decision.generation):
-            if self.books.earmarks.get(key) is decision:
-                del self.books.earmarks[key]
+            self._end_earmarks(decision)
             self.say(result, c.DecisionOutcome.REFUSED)
             return
         if decision.evictions or decision.reservations:
@@ -395,6 +406,8 @@ class World:
             for key, decision in self.books.earmarks.items()
             if (mark := self.model.earmarks.of(key)) is not None and mark.number == decision.number
             for one in decision.reservations
+            if key
+            == ((one.gang.namespace, one.gang.name) if one.gang else (decision.namespace, decision.name))
         )
 
     def check_room(self, touched: set[str]) -> None:

@@ -7,6 +7,7 @@ their controller makes the pods anew, and they wait for room elsewhere.
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Final
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from services.scheduler.core.zones import in_zones, next_change, within_budget
 from shared.api.names import REVOCABLE_ZONE
 from shared.events.contracts import Eviction
 
+_WORK: Final = "clear"
+"""Its name among the work that pauses."""
+
 
 def clear(model: Model, now: datetime) -> tuple[list[Decision], datetime | None]:
     """Decide who leaves the zones that are closed; say when to look again."""
@@ -34,10 +38,10 @@ def clear(model: Model, now: datetime) -> tuple[list[Decision], datetime | None]
     rows = _in_closed(model, {one.zone for one in zones.windows})
     if not rows.size:
         return [], change
-    due = model.cleared_at + zones.period if model.cleared_at is not None else now
+    due = model.pauses.get(_WORK, now)
     if due > now:
         return [], due if change is None else min(due, change)
-    model.cleared_at = now
+    model.pauses[_WORK] = now + zones.period
     budgets = Budgets(model) if _heeds_budgets(model) else None
     decisions = [
         decision

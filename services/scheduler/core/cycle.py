@@ -16,8 +16,9 @@ from services.scheduler.core import company, near
 from services.scheduler.core.choice import Choice, choose
 from services.scheduler.core.clearing import clear
 from services.scheduler.core.decisions import Decision, Flight, Outcome
+from services.scheduler.core.defragment import defragment
 from services.scheduler.core.displace import begin, make_room
-from services.scheduler.core.gangs import NOTHING, Gang, Member, OrderKey, Pick, by_shape
+from services.scheduler.core.gangs import NOTHING, Gang, Member, OrderKey, Pick, by_shape, first
 from services.scheduler.core.index import Taken
 from services.scheduler.core.lanes import (
     Behind,
@@ -55,13 +56,14 @@ def decide(model: Model, now: datetime, *, limit: int | None = None) -> Outcome:
     cycle.use_earmarks()
     finished = cycle.start_gangs(limit)
     evicting: list[Decision] = []
-    cool_at = look_at = None
+    cool_at = look_at = move_at = None
     reserving: list[Decision] = []
     if finished:
         cycle.backfill()
         evicting, cool_at = make_room(model, now)
         clearing, look_at = clear(model, now)
-        evicting += clearing
+        moving, move_at = defragment(model, now)
+        evicting += (*clearing, *moving)
         cycle.add_surplus()
     placing = cycle.launch()
     if finished and not model.waiting.active:
@@ -75,7 +77,7 @@ def decide(model: Model, now: datetime, *, limit: int | None = None) -> Outcome:
         model.waiting.overdue.next(),
         next_renewal(model),
         cool_at,
-        None if look_at is None else look_at.timestamp(),
+        *(at.timestamp() for at in (look_at, move_at) if at is not None),
     )
     wake = [at for at in alarms if at]
     return Outcome(
@@ -118,7 +120,7 @@ class _Cycle:
         model = self.model
         for mark in sorted(model.earmarks, key=lambda one: model.gangs[one.key].order):
             gang = model.gangs[mark.key]
-            if mark.is_over or not model.earmarks.is_free(mark):
+            if mark.is_over or not model.earmarks.is_free(mark) or (mark.moves and not _is_back(gang)):
                 continue
             layout, choice = arrangement_of(model, gang)
             lane = model.waiting.lane_of(gang, layout, choice)
@@ -126,12 +128,13 @@ class _Cycle:
                 if not any(map(model.is_there, mark.victims)):
                     self._land(gang, lane)
                 continue
+            picks, places = mark.divide(gang) if mark.moves else (gang.needs.must, mark.places)
             model.earmarks.drop(mark.key)
             taken: list[tuple[Shape, Taken]] = []
-            for shape, slots, counts in mark.places:
+            for shape, slots, counts in places:
                 model.nodes.place(shape.charged, slots, counts, shape.mounts)
                 taken.append((shape, Taken(list(slots), list(counts))))
-            self._book(gang, gang.needs.must, taken)
+            self._book(gang, picks, taken, more=not mark.moves)
 
     def _land(self, gang: Gang, lane: Lane) -> None:
         """Place a gang for which it matters where others are: these may be others than when room was kept."""
@@ -249,7 +252,7 @@ class _Cycle:
                 return [], NoRoom(shape, count, fits)
         entry = model.promises.obstacle(lane)
         with self._plan.attempt() as trial:
-            placed, stop = place_shapes(model, trial, lane)
+            placed, stop = place_shapes(model, trial, lane.shapes, lane.layout)
             if stop is None and entry is None:
                 placed = self._in_company(trial, gang, placed)
                 trial.commit()
@@ -348,7 +351,7 @@ class _Cycle:
             if stop is not None:
                 stops.append(stop)
             if count:
-                chosen = _first(group, count)
+                chosen = first(group, count)
                 later = [pick for some in groups.values() for pick in some]
                 self._book(gang, chosen, [(shape, self._take_more(gang, shape, chosen, later))], more=False)
                 left -= count
@@ -490,12 +493,7 @@ class _Cycle:
         return [draft.flight.decision for draft in self._drafts.values()]
 
 
-def _first(picks: list[Pick], count: int) -> list[Pick]:
-    """Return the first ``count`` members of picks."""
-    chosen: list[Pick] = []
-    for pick in picks:
-        part = pick.members[:count]
-        if part:
-            chosen.append(Pick(pick.shape, pick.task, part))
-        count -= len(part)
-    return chosen
+def _is_back(gang: Gang) -> bool:
+    """Whether those of a gang that move can be placed: who left has gone, and enough are made anew."""
+    leaving = any(Member.LEAVING in task.states for task in gang.tasks)
+    return bool(gang.needs.must or gang.needs.more) and not gang.needs.short and not leaving

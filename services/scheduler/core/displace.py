@@ -11,7 +11,7 @@ from datetime import datetime
 from services.scheduler.core.choice import choice_of, choose
 from services.scheduler.core.decisions import Decision
 from services.scheduler.core.eviction import Evictor
-from services.scheduler.core.gangs import Gang, by_shape
+from services.scheduler.core.gangs import Gang, Pick, by_shape
 from services.scheduler.core.model import Model
 from services.scheduler.core.results import keep_room, launch_evictions
 from services.scheduler.core.search import Found
@@ -60,7 +60,7 @@ def _decide(model: Model, gang: Gang, found: Found, now: datetime) -> Decision:
     decision = begin(model, gang, now, enqueue=False)
     decision.evictions = tuple(evictions(model, gang, found))
     until = now + model.policy.eviction.earmark
-    decision.reservations = tuple(kept_rows(model, gang, found.places, until))
+    decision.reservations = tuple(kept_rows(model, gang, gang.needs.must, found.places, until))
     model.waiting.leave(gang)
     launch_evictions(model, decision, now)
     keep_room(model, gang, decision)
@@ -86,9 +86,11 @@ def evictions(model: Model, gang: Gang, found: Found) -> Iterable[Eviction]:
                 )
 
 
-def kept_rows(model: Model, gang: Gang, places: Iterable[Places], until: datetime) -> Iterable[Reservation]:
-    """Yield what is kept for a gang on each node, as the log has it."""
-    groups = by_shape(gang.needs.must)
+def kept_rows(
+    model: Model, gang: Gang, picks: Iterable[Pick], places: Iterable[Places], until: datetime
+) -> Iterable[Reservation]:
+    """Yield what is kept for members of a gang on each node, as the log has it."""
+    groups = by_shape(picks)
     names = model.resources.names
     for shape, slots, counts in places:
         pick = groups[shape][0]

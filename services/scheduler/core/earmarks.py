@@ -4,6 +4,9 @@ An earmark counts in its gang's queue like placed pods, and on its nodes as far 
 what is leaving there (``Nodes.earmark``), so nobody takes it. For rules between pods they are there already,
 but nobody is placed beside them because they would be. It ends when its gang is placed on it, does
 not need it any more or is gone, when some victim refuses to go, and in any case at its time.
+
+The earmark of a gang that *moves* is for members that are elsewhere still: they are its victims. It waits
+until they have left and are made anew.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from services.scheduler.core.choice import choice_of
-from services.scheduler.core.gangs import Gang, Key, by_shape
+from services.scheduler.core.gangs import Gang, Key, Pick, by_shape, first
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.queues import Queue, Queues
 from services.scheduler.core.resources import Amounts
@@ -41,6 +44,8 @@ class Earmark:
     victims: tuple[Victim, ...]
     until: float
     """POSIX seconds."""
+    moves: bool = False
+    """Its victims are the gang's own pods, which move here."""
 
     @property
     def is_over(self) -> bool:
@@ -53,23 +58,41 @@ class Earmark:
         )
 
     def suits(self, gang: Gang) -> bool:
-        """Whether it is this generation's, in this queue, and for exactly what the gang needs now."""
+        """Whether it is this generation's, in this queue, and for exactly what the gang needs now.
+
+        A gang that moves may be of a later generation, since its job may start anew, and need less.
+        """
         contract = gang.contract
-        if (contract.uid, contract.generation, contract.queue) != (
-            self.uid,
-            self.generation,
-            self.queue.name,
-        ):
+        if (contract.uid, contract.queue) != (self.uid, self.queue.name):
             return False
-        needs = {
-            shape.number: sum(len(pick.members) for pick in picks)
-            for shape, picks in by_shape(gang.needs.must).items()
-        }
+        if not self.moves and contract.generation != self.generation:
+            return False
         kept: dict[int, int] = {}
         for shape, _, counts in self.places:
             kept[shape.number] = kept.get(shape.number, 0) + sum(counts)
+        needs = _counts(gang.needs.must)
+        if self.moves:
+            return all(count <= kept.get(number, 0) for number, count in needs.items())
         choice = choice_of(gang)
         return needs == kept or (choice is not None and choice.allows(kept))
+
+    def divide(self, gang: Gang) -> tuple[list[Pick], list[tuple[Shape, list[int], list[int]]]]:
+        """Return the members of a gang that moves which have room here, the minimum first, and where.
+
+        A member may not be made anew yet, or not be wanted any more: its place stays free.
+        """
+        groups = by_shape([*gang.needs.must, *gang.needs.more])
+        picks: list[Pick] = []
+        places: list[tuple[Shape, list[int], list[int]]] = []
+        for shape, slots, counts in self.places:
+            some = first(groups.get(shape, ()), sum(counts))
+            left = sum(len(pick.members) for pick in some)
+            picks += some
+            taken = [(slot, min(count, left - before)) for slot, count, before in _running(slots, counts)]
+            taken = [(slot, count) for slot, count in taken if count > 0]
+            if taken:
+                places.append((shape, [slot for slot, _ in taken], [count for _, count in taken]))
+        return picks, places
 
 
 class Earmarks:
@@ -153,6 +176,19 @@ class Earmarks:
                 if sign < 0:
                     nodes.release(slot)
             self._queues.charge(mark.queue, shape.amounts, sign * sum(counts))
+
+
+def _counts(picks: list[Pick]) -> dict[int, int]:
+    """Return how many members picks have, by number of shape."""
+    return {shape.number: sum(len(pick.members) for pick in some) for shape, some in by_shape(picks).items()}
+
+
+def _running(slots: Iterable[int], counts: Iterable[int]) -> Iterator[tuple[int, int, int]]:
+    """Yield each slot, its count, and the sum of the counts before it."""
+    before = 0
+    for slot, count in zip(slots, counts, strict=True):
+        yield slot, count, before
+        before += count
 
 
 def by_slot(places: Iterable[Place]) -> dict[int, dict[int, int]]:

@@ -340,3 +340,14 @@ def by_shape(picks: Iterable[Pick]) -> dict[Shape, list[Pick]]:
     for pick in picks:
         groups.setdefault(pick.shape, []).append(pick)
     return groups
+
+
+def first(picks: Iterable[Pick], count: int) -> list[Pick]:
+    """Return the first ``count`` members of picks."""
+    chosen: list[Pick] = []
+    for pick in picks:
+        part = pick.members[:count]
+        if part:
+            chosen.append(pick._replace(members=part))
+        count -= len(part)
+    return chosen

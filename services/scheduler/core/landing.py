@@ -11,7 +11,7 @@ valuable first, in halves: so each that is left is needed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -109,7 +109,7 @@ class Landing:
         if any(sum(map(give, bundles)) < least for give, least in self._request.deficits):
             return None
         model = self._model
-        with model.nodes.relieved(self._freed(bundles)), Plan(model).attempt() as trial:
+        with model.nodes.relieved(freed(model, bundles)), Plan(model).attempt() as trial:
             placed, stop = place(model, trial, self._lane)
             if stop is not None:
                 return None
@@ -120,12 +120,12 @@ class Landing:
                     on[slot] = on.get(slot, 0) + count
             return places
 
-    def _freed(self, bundles: Sequence[Bundle]) -> IntArray:
-        """Return what is free then that is not now: [column, slot]."""
-        model = self._model
-        nodes, victims = model.nodes, model.victims
-        nodes.fit_columns()
-        freed: IntArray = np.maximum(nodes.releasing - nodes.earmarked, 0)
-        rows = np.array([row for one in bundles for row in one.rows], np.intp)
-        model.shapes.add_held(freed, victims.slot[rows], victims.shape[rows], charged=True)
-        return freed
+
+def freed(model: Model, bundles: Iterable[Bundle]) -> IntArray:
+    """Return what is free once bundles and all that is leaving have gone, and is not now: [column, slot]."""
+    nodes, victims = model.nodes, model.victims
+    nodes.fit_columns()
+    more: IntArray = np.maximum(nodes.releasing - nodes.earmarked, 0)
+    rows = np.array([row for one in bundles for row in one.rows], np.intp)
+    model.shapes.add_held(more, victims.slot[rows], victims.shape[rows], charged=True)
+    return more

@@ -59,8 +59,10 @@ class Model:
         self.work = Work()
         self.workload = Workload(self.shapes)
         self.typical = self._typical()
-        self.cleared_at: datetime | None = None
-        """When pods were last evicted from zones that are closed."""
+        self.pauses: dict[str, datetime] = {}
+        """Until when work is not done again that is done now and then."""
+        self.asked: datetime | None = None
+        """When it was last asked that gangs move."""
         self.capacity_seen = 0
         """The nodes' capacity version at the last cycle."""
         self.pods: dict[Key, Pod] = {}
@@ -204,6 +206,10 @@ class Model:
         if self.budgets.pop((namespace, name), None) is not None:
             self.victims.touch()
 
+    def ask_to_move(self, at: datetime) -> None:
+        """Somebody asks that gangs move now for those that wait for room in one piece."""
+        self.asked = at
+
     # ------------------------------------------------------------------ pods
 
     def apply_pod(self, state: c.PodState) -> None:
@@ -253,6 +259,11 @@ class Model:
         namespace, name, uid = victim
         pod = self.pods.get((namespace, name))
         return pod is not None and pod.uid == uid and pod.slot >= 0
+
+    def stays(self, victim: Victim) -> bool:
+        """Whether a pod holds room on a node, and does not leave it."""
+        pod = self.pods.get(victim[:2])
+        return pod is not None and self.is_there(victim) and not pod.leaving
 
     def doom(self, key: Key, uid: str, *, doomed: bool) -> None:
         """A decision evicts a pod that is on a node (or it stays after all)."""

@@ -5,6 +5,8 @@ The same search places gangs, and says where one would land if others had gone.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from services.scheduler.core import near
 from services.scheduler.core.choice import Choice
 from services.scheduler.core.lanes import Lane, NoRoom, Stop
@@ -18,7 +20,7 @@ from services.scheduler.core.shapes import Shape
 def place(model: Model, trial: Trial, lane: Lane) -> tuple[Placed, Stop | None]:
     """Place what a lane's gangs need, or whichever of their members fit; say what stops it."""
     if lane.choice is None:
-        return place_shapes(model, trial, lane)
+        return place_shapes(model, trial, lane.shapes, lane.layout)
     counts = find_any(model, lane.choice)
     if counts is None:
         return [], NoRoom(*lane.shapes[0], fits=0, together=True)
@@ -27,12 +29,14 @@ def place(model: Model, trial: Trial, lane: Lane) -> tuple[Placed, Stop | None]:
     return [trial.since(0)], None
 
 
-def place_shapes(model: Model, trial: Trial, lane: Lane) -> tuple[Placed, Stop | None]:
+def place_shapes(
+    model: Model, trial: Trial, shapes: Sequence[tuple[Shape, int]], layout: Layout | None
+) -> tuple[Placed, Stop | None]:
     """Place where it fits: the shape with the least room to spare first, or as the layout says."""
-    if lane.layout is not None:
-        found = near.place(model, trial, lane.layout)
-        return found or [], None if found is not None else _no_domain(model, lane, lane.layout)
-    order = lane.shapes
+    if layout is not None:
+        found = near.place(model, trial, layout)
+        return found or [], None if found is not None else _no_domain(model, shapes, layout)
+    order = tuple(shapes)
     if len(order) > 1:
         spare = [(shape.follows, model.index(shape).total - count) for shape, count in order]
         order = tuple(order[at] for at in sorted(range(len(order)), key=spare.__getitem__))
@@ -58,8 +62,8 @@ def find_any(model: Model, choice: Choice) -> dict[Shape, int] | None:
     return None if left else counts
 
 
-def _no_domain(model: Model, lane: Lane, layout: Layout) -> Stop:
+def _no_domain(model: Model, shapes: Sequence[tuple[Shape, int]], layout: Layout) -> Stop:
     """Say what a layout lacks: a hypernode with the room, or one with room for all of it at once."""
-    shape, count = lane.shapes[0]
+    shape, count = shapes[0]
     lacks = near.shortage(model, layout, near.now)
     return lacks or NoRoom(shape, count, Plan(model).fits(shape), together=True)

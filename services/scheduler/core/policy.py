@@ -232,6 +232,29 @@ class Backfill:
 
 
 @dataclass(frozen=True, slots=True)
+class Defragmentation:
+    """When running gangs move so that one can start whose room is free in sum and nowhere in one piece.
+
+    Whatever is chosen here: only pods move that may be evicted, of gangs of no higher priority, and only if
+    each of them has room elsewhere, which is kept for it, and the waiting gang starts.
+    """
+
+    enabled: bool = False
+    """Whether it is done without being asked for."""
+    after: timedelta = timedelta(minutes=5)
+    """How long a gang waits before others move for it."""
+    period: timedelta = timedelta(minutes=1)
+    """Between two looks."""
+    threshold: float = 0.0
+    """Of what is free of the scarcest thing that the gang asks for: the part, 0..1, that has to be where none
+    of its pods fit."""
+    most_pods: int = 64
+    """Pods that may move for one gang."""
+    rest: timedelta = timedelta(minutes=30)
+    """How long after it was bound a pod stays where it is: so nobody is moved again and again."""
+
+
+@dataclass(frozen=True, slots=True)
 class Grouping:
     """Queues on groups of nodes: Volcano's ``nodegroup``."""
 
@@ -279,6 +302,7 @@ class Policy:
     sharing: Sharing = field(default_factory=Sharing)
     eviction: Eviction = field(default_factory=Eviction)
     backfill: Backfill = field(default_factory=Backfill)
+    defragmentation: Defragmentation = field(default_factory=Defragmentation)
     grouping: Grouping | None = None
     """None: groups of nodes mean nothing."""
     proportions: tuple[Proportion, ...] = ()

@@ -214,6 +214,8 @@ def explain(model: Model, lane: Lane) -> Reasons:  # noqa: PLR0911 - one for eac
 
 def _leaving(model: Model, mark: Earmark) -> Reason:
     """Say for whom a gang waits whose room is kept."""
+    if mark.moves:
+        return _moving(model, mark)
     there = [
         f"{namespace}/{name}"
         for namespace, name, uid in mark.victims
@@ -233,6 +235,20 @@ def _leaving(model: Model, mark: Earmark) -> Reason:
         message=f"waits for {len(there)} {pods} to leave: {names}",
         numbers={"pods": len(there)},
         next_step="its room is kept; it starts when they have ended",
+    )
+
+
+def _moving(model: Model, mark: Earmark) -> Reason:
+    """Say where a gang goes whose pods left so that another one could start."""
+    nodes = sorted({model.nodes.names[slot] for _, slots, _ in mark.places for slot in slots})
+    pods = sum(sum(counts) for _, _, counts in mark.places)
+    return Reason(
+        code="moving",
+        message=f"moves so that another gang can start: room for {pods} of its pods is kept on "
+        + ", ".join(nodes[:_MOST_NAMED])
+        + (", …" if len(nodes) > _MOST_NAMED else ""),
+        numbers={"pods": pods, "nodes": len(nodes)},
+        next_step="it goes on when those that leave have ended, and are made anew",
     )
 
 

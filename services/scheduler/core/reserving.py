@@ -117,7 +117,7 @@ def _reserve(model: Model, gang: Gang, lane: Lane, old: Reserved | None, now: da
     starts = datetime.fromtimestamp(start.at, UTC) if isfinite(start.at) else None
     decision.reservations = tuple(
         row.model_copy(update={"as_freed": True, "starts": starts})
-        for row in kept_rows(model, gang, start.places, until)
+        for row in kept_rows(model, gang, gang.needs.must, start.places, until)
     )
     keep_room(model, gang, decision)
     return decision

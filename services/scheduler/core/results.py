@@ -14,6 +14,7 @@ frees nothing: its pods may be being bound at this moment.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from math import inf
 
@@ -202,16 +203,15 @@ def _spare(model: Model, one: Evicting, uids: list[str]) -> None:
 
 def _end_earmark(model: Model, decision: Decision) -> None:
     """Keep the room of a decision no longer."""
-    key = (decision.namespace, decision.name)
-    reserved = model.reservations.of(key)
+    reserved = model.reservations.of((decision.namespace, decision.name))
     if reserved is not None and reserved.number == decision.number:
-        model.reservations.drop(key)
-    mark = model.earmarks.of(key)
-    if mark is not None and mark.number == decision.number:
-        model.earmarks.drop(key)
-        gang = model.gangs.get(key)
-        if gang is not None:
-            model.dirty[gang] = None
+        model.reservations.drop(reserved.key)
+    for mark in model.earmarks:
+        if mark.number == decision.number:
+            model.earmarks.drop(mark.key)
+            gang = model.gangs.get(mark.key)
+            if gang is not None:
+                model.dirty[gang] = None
 
 
 def _count_on(gang: Gang, event: GangDecided) -> None:
@@ -258,9 +258,24 @@ def launch_evictions(model: Model, decision: Decision, now: datetime) -> None:
 
 
 def keep_room(model: Model, gang: Gang, event: Decision | GangDecided) -> None:
-    """Keep the room that a decision reserves, if its gang still has pods of those shapes."""
-    places: dict[Shape, tuple[list[int], list[int]]] = {}
+    """Keep the room that a decision reserves, for each gang that still has pods of those shapes."""
+    rows: dict[GangRef | None, list[Reservation]] = {}
     for one in event.reservations:
+        rows.setdefault(one.gang, []).append(one)
+    for ref, some in rows.items():
+        mover = None if ref is None else model.gangs.get((ref.namespace, ref.name))
+        if ref is None:
+            _keep_for(model, gang, event, some)
+        elif mover is not None and mover.contract.uid == ref.uid:
+            _keep_for(model, mover, event, some)
+
+
+def _keep_for(
+    model: Model, gang: Gang, event: Decision | GangDecided, reservations: Sequence[Reservation]
+) -> None:
+    """Keep room for one gang: that of the decision, or one that moves for it."""
+    places: dict[Shape, tuple[list[int], list[int]]] = {}
+    for one in reservations:
         kept = _shape_of(gang, one)
         each = {name: amount // max(1, one.pods) for name, amount in one.resources.items()}
         if kept is None or kept.amounts != model.shapes.amounts(each):
@@ -268,9 +283,8 @@ def keep_room(model: Model, gang: Gang, event: Decision | GangDecided) -> None:
         slots, counts = places.setdefault(kept, ([], []))
         slots.append(model.nodes.slot(one.node))
         counts.append(one.pods)
-    if not places:
-        return
-    kind = Reserved if event.reservations[0].as_freed else Earmark
+    first, moves = reservations[0], reservations[0].gang is not None
+    kind = Reserved if first.as_freed else Earmark
     mark = kind(
         event.decision if isinstance(event, GangDecided) else event.number,
         gang.key,
@@ -278,12 +292,16 @@ def keep_room(model: Model, gang: Gang, event: Decision | GangDecided) -> None:
         gang.contract.generation,
         model.queues.get(gang.contract.queue),
         tuple((shape, tuple(slots), tuple(counts)) for shape, (slots, counts) in places.items()),
-        tuple((one.namespace, one.pod, one.uid) for one in event.evictions),
-        min(one.until for one in event.reservations).timestamp(),
+        tuple(
+            (one.namespace, one.pod, one.uid)
+            for one in event.evictions
+            if not moves or (one.namespace, one.gang) == gang.key
+        ),
+        min(one.until for one in reservations).timestamp(),
+        moves,
     )
     if isinstance(mark, Reserved):
-        starts = event.reservations[0].starts
-        mark.start = inf if starts is None else starts.timestamp()
+        mark.start = inf if first.starts is None else first.starts.timestamp()
         model.reservations.add(mark)
     else:
         model.reservations.drop(gang.key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from services.scheduler.core import near
 from services.scheduler.core.choice import Choice, choice_of, choose
 from services.scheduler.core.decisions import Decision
-from services.scheduler.core.gangs import Gang
+from services.scheduler.core.gangs import Gang, Pick
 from services.scheduler.core.groups import assess
 from services.scheduler.core.lanes import Lane, NoDomain, NoEntry, NoRoom
 from services.scheduler.core.layout import Layout, layout_of
@@ -91,17 +92,21 @@ def _end_reservations(model: Model, now: datetime) -> None:
 
 
 def _keeps_earmark(model: Model, gang: Gang) -> bool:
-    """Whether a gang waits for its room; what is kept for something else is dropped."""
+    """Whether a gang waits for its room; what is kept for something else is dropped.
+
+    One that moves waits as long as none of its pods stays where it is.
+    """
     reserved = model.reservations.of(gang.key)
     if reserved is not None and (gang.needs.short or not reserved.suits(gang)):
         model.reservations.drop(gang.key)
     mark = model.earmarks.of(gang.key)
     if mark is None:
         return False
-    if gang.needs.short or not mark.suits(gang):
+    waits = not any(map(model.stays, mark.victims)) if mark.moves else not gang.needs.short
+    if not waits or not mark.suits(gang):
         model.earmarks.drop(gang.key)
         return False
-    if choice_of(gang) is not None:
+    if not mark.moves and choice_of(gang) is not None:
         choose(gang, {shape: sum(counts) for shape, _, counts in mark.places})
     return True
 
@@ -126,7 +131,7 @@ def assign(model: Model, gang: Gang, now: datetime) -> None:
         model.set_wanted(gang, ())
         return
     earmarked = _keeps_earmark(model, gang)
-    model.set_wanted(gang, needs.more if earmarked else (*needs.must, *needs.more))
+    model.set_wanted(gang, _wanted(model, gang, earmarked=earmarked))
     if needs.short:
         if needs.must or needs.more or needs.gated or not gang.started:
             model.unplaced[gang] = None
@@ -143,6 +148,15 @@ def assign(model: Model, gang: Gang, now: datetime) -> None:
         model.retries.add(gang.not_before.timestamp(), gang)
         return
     waiting.enter(gang, *arrangement_of(model, gang))
+
+
+def _wanted(model: Model, gang: Gang, *, earmarked: bool) -> Iterable[Pick]:
+    """Return the members that a gang asks for and for which no room is kept."""
+    needs = gang.needs
+    mark = model.earmarks.of(gang.key) if earmarked else None
+    if mark is None:
+        return (*needs.must, *needs.more)
+    return () if mark.moves else needs.more
 
 
 def _wake(model: Model, now: datetime) -> None:

@@ -1,0 +1,130 @@
+"""Deciding moves: gangs leave, room is kept for them elsewhere, and one that waited has theirs.
+
+All of it is one decision, about the gang that waits: who leaves, where each of their gangs has room, and
+where the gang itself will start. So it is all on the log, or nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from services.scheduler.core.choice import choice_of, choose
+from services.scheduler.core.decisions import Decision
+from services.scheduler.core.displace import begin, kept_rows
+from services.scheduler.core.gangs import Gang
+from services.scheduler.core.lanes import Lane
+from services.scheduler.core.model import Model
+from services.scheduler.core.moving import Mover, Moves
+from services.scheduler.core.results import keep_room, launch_evictions
+from shared.events.contracts import Eviction, Reservation
+
+_WORK: Final = "defragment"
+"""Its name among the work that pauses."""
+_IN_TIME: Final = timedelta(minutes=2)
+"""It is done for whoever asked no longer ago than this: others have given up, or asked an earlier one."""
+_MOST_SEARCHES: Final = 16
+"""In one look: so that a cycle does not wait for all that wait."""
+
+
+def defragment(model: Model, now: datetime) -> tuple[list[Decision], datetime | None]:
+    """Decide who moves for gangs that have waited for long, or for all if that was asked for.
+
+    Return when to look again, too: None where nobody waits for that.
+    """
+    policy = model.policy.defragmentation
+    asked = model.asked is not None and model.asked + _IN_TIME > now
+    model.asked = None
+    if not (policy.enabled or asked):
+        return [], None
+    mover = Mover(model, now)
+    late = timedelta(0) if asked else policy.after
+    heads = list(_heads(model, mover))
+    due = [(lane, gang) for lane, gang in heads if gang.contract.ready_since + late <= now]
+    again = model.pauses.get(_WORK, now)
+    if due and (asked or again <= now):
+        model.pauses[_WORK] = again = now + policy.period
+        return list(_moves(model, mover, due, now)), _next(mover, again) if policy.enabled else None
+    waits = [gang.contract.ready_since + policy.after for _, gang in heads]
+    return [], max(again, min(waits)) if waits and policy.enabled else None
+
+
+def _heads(model: Model, mover: Mover) -> Iterable[tuple[Lane, Gang]]:
+    """Yield the first gangs of lanes for which others may move, the most important first."""
+    found = [
+        (lane, head[1])
+        for lane in model.waiting.lanes.values()
+        if (head := lane.head()) is not None and mover.asks(lane, head[1])
+    ]
+    return sorted(found, key=lambda one: (-one[1].contract.priority, one[1].contract.ready_since, one[1].key))
+
+
+def _moves(
+    model: Model, mover: Mover, heads: Iterable[tuple[Lane, Gang]], now: datetime
+) -> Iterable[Decision]:
+    left = _MOST_SEARCHES
+    for lane, gang in heads:
+        if mover.scattered(lane) < model.policy.defragmentation.threshold:
+            continue
+        with model.reservations.lifted((gang.key,)):
+            found = mover.find(lane, gang)
+        if found is not None:
+            yield _decide(model, gang, found, now)
+        left -= 1
+        if not left:
+            return
+
+
+def _next(mover: Mover, again: datetime) -> datetime:
+    """Return when to look again: at the latest when a pod may move that may not now."""
+    if mover.rested_at is None:
+        return again
+    return max(again, datetime.fromtimestamp(mover.rested_at, UTC))
+
+
+def _decide(model: Model, gang: Gang, moves: Moves, now: datetime) -> Decision:
+    if choice_of(gang) is not None:
+        choose(gang, {shape: sum(counts) for shape, _, counts in moves.places})
+    decision = begin(model, gang, now, enqueue=False)
+    until = now + model.policy.eviction.earmark
+    decision.evictions = tuple(_leaving(model, gang, moves))
+    decision.reservations = (
+        *kept_rows(model, gang, gang.needs.must, moves.places, until),
+        *_homes(model, moves, until),
+    )
+    model.waiting.leave(gang)
+    launch_evictions(model, decision, now)
+    keep_room(model, gang, decision)
+    model.set_wanted(gang, gang.needs.more)  # room is kept for the others
+    return decision
+
+
+def _leaving(model: Model, gang: Gang, moves: Moves) -> Iterable[Eviction]:
+    """Yield who leaves, as the log has it."""
+    victims = model.victims
+    name = f"{gang.contract.namespace}/{gang.contract.job or gang.contract.name}"
+    for bundle in moves.bundles:
+        _, places = moves.homes[bundle.gang]
+        nodes = sorted({model.nodes.names[slot] for _, slots, _ in places for slot in slots})
+        why = f"moves so that {name} can start: room is kept for it on {_some(nodes)}"
+        for row in sorted(bundle.rows, key=victims.keys.__getitem__):
+            pod = victims.pods[row]
+            if pod is not None:
+                namespace, of_gang = bundle.gang.key
+                yield Eviction(
+                    namespace=namespace, pod=victims.keys[row][1], uid=pod.uid, reason=why, gang=of_gang
+                )
+
+
+def _homes(model: Model, moves: Moves, until: datetime) -> Iterable[Reservation]:
+    """Yield the room that is kept for those who move: their pods are made anew, as their templates are."""
+    for gang, (picks, places) in moves.homes.items():
+        update = {"gang": gang.contract.ref, "member": ""}
+        for row in kept_rows(model, gang, picks, places, until):
+            yield row.model_copy(update=update)
+
+
+def _some(nodes: list[str]) -> str:
+    most = 3
+    return ", ".join(nodes[:most]) + (f" and {len(nodes) - most} more" if len(nodes) > most else "")
