@@ -149,14 +149,19 @@ def expire(model: Model, flight: Flight, now: datetime) -> Decision | None:
 def recall(model: Model, event: GangDecided, now: datetime) -> None:
     """Take what still matters of a decision that was carried out before the start: the room it keeps."""
     model.sort_lots()
+    if event.pool != model.pool:
+        return
     gang = _present(model, event.gang)
-    if gang is None or event.pool != model.pool:
+    lasts = any(one.until > now for one in event.reservations)
+    if gang is None:
+        if lasts:
+            keep_room(model, None, event)  # others moved for it, and are on their way
         return
     _count_on(gang, event)
     if event.bindings:
         model.earmarks.drop(gang.key)
         model.reservations.drop(gang.key)
-    elif any(one.until > now for one in event.reservations):
+    elif lasts:
         _adopt_evictions(model, gang, event, now)
 
 
@@ -257,17 +262,18 @@ def launch_evictions(model: Model, decision: Decision, now: datetime) -> None:
             model.doom(key, uid, doomed=True)
 
 
-def keep_room(model: Model, gang: Gang, event: Decision | GangDecided) -> None:
-    """Keep the room that a decision reserves, for each gang that still has pods of those shapes."""
+def keep_room(model: Model, gang: Gang | None, event: Decision | GangDecided) -> None:
+    """Keep the room that a decision reserves, for each gang that still has pods of those shapes.
+
+    The decision's own gang may be gone (None).
+    """
     rows: dict[GangRef | None, list[Reservation]] = {}
-    for one in event.reservations:
-        rows.setdefault(one.gang, []).append(one)
+    for row in event.reservations:
+        rows.setdefault(row.gang, []).append(row)
     for ref, some in rows.items():
-        mover = None if ref is None else model.gangs.get((ref.namespace, ref.name))
-        if ref is None:
-            _keep_for(model, gang, event, some)
-        elif mover is not None and mover.contract.uid == ref.uid:
-            _keep_for(model, mover, event, some)
+        one = gang if ref is None else model.gangs.get((ref.namespace, ref.name))
+        if one is not None and (ref is None or one.contract.uid == ref.uid):
+            _keep_for(model, one, event, some)
 
 
 def _keep_for(
