@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from services.scheduler.core.policy import Backfill, Policy, Scores
+from services.scheduler.core.policy import Backfill, Defragmentation, Policy, Scores
 from shared.settings import CommonSettings
 
 
@@ -61,6 +61,11 @@ class SchedulerSettings(CommonSettings):
         description="Let jobs use room that is reserved for others by learned run times, and not only by "
         "declared ones: nine of ten earlier jobs of their template would end in time.",
     )
+    defragment: bool = Field(
+        default=False,
+        description="Have gangs move without being asked, if each has room elsewhere and one that waited for "
+        "five minutes then starts; a policy file says it by its action `defragment`.",
+    )
     decision_patience: float = Field(
         120.0, gt=0, description="Send a decision again when no result came for so long."
     )
@@ -92,6 +97,7 @@ class SchedulerSettings(CommonSettings):
                 extended_weight=self.binpack_extended,
             ),
             backfill=Backfill(learned=self.backfill_learned),
+            defragmentation=Defragmentation(enabled=self.defragment),
             hold=timedelta(seconds=self.hold),
             patience=timedelta(seconds=self.decision_patience),
         )

@@ -502,6 +502,23 @@ class CommandQueue(Contract):
     issued_by: str = ""
 
 
+class PoolAction(StrEnum):
+    """What a command asks of a node pool's scheduler."""
+
+    DEFRAGMENT = "defragment"
+
+
+class CommandPool(Contract):
+    """A command to the scheduler of a node pool. It is obeyed if it is no older than two minutes."""
+
+    TYPE = "dev.pumice.pool.command.v1"
+    pool: str
+    action: PoolAction
+    at: datetime
+    reason: str = ""
+    issued_by: str = ""
+
+
 class JobPhaseChanged(Contract):
     """A job went from one phase to another (``previous`` empty: it was created)."""
 
@@ -576,6 +593,10 @@ class CycleDecided(Contract):
     """A replay may begin here: what the scheduler knew before this cycle is what is on the log."""
     flying: tuple[str, ...] = ()
     """Of such a cycle: ids of the decisions that were in flight before it."""
+    pauses: dict[str, datetime] = NONE
+    """Until when what is done now and then was not due again, by its name."""
+    asked: datetime | None = None
+    """When it was asked that gangs move, if nothing was done about that before."""
 
 
 class DecisionOutcome(StrEnum):
@@ -920,6 +941,7 @@ Event = (
     | JobRejected
     | CommandJob
     | CommandQueue
+    | CommandPool
     | JobPhaseChanged
     | GangReady
     | GangDecided
@@ -943,6 +965,7 @@ EVENTS: dict[str, type[Contract]] = {
         JobRejected,
         CommandJob,
         CommandQueue,
+        CommandPool,
         JobPhaseChanged,
         GangReady,
         GangDecided,

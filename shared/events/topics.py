@@ -1,7 +1,6 @@
 """The topics: what is on each, by which key, and with which settings of the log.
 
-``job-submitted``, ``job-commands`` and ``queue-commands`` are for anybody to write; the others have one
-writing service.
+``job-submitted`` and those of commands are for anybody to write; the others have one writing service.
 Partition counts are those at creation; a cluster's operator may raise them for the topics keyed by
 job, never for those keyed by node pool (a pool's owner is its partition's).
 """
@@ -20,6 +19,7 @@ _DAY_MS: Final = 24 * 3600 * 1000
 JOB_SUBMITTED: Final = "job-submitted"
 JOB_COMMANDS: Final = "job-commands"
 QUEUE_COMMANDS: Final = "queue-commands"
+POOL_COMMANDS: Final = "pool-commands"
 JOB_ADMITTED: Final = "job-admitted"
 JOB_REJECTED: Final = "job-rejected"
 PODGROUP_READY: Final = "podgroup-ready"
@@ -78,6 +78,13 @@ TOPICS: Final[dict[str, Topic]] = {
             ("gateway", "any client"),
             "A command to a queue.",
             (c.CommandQueue,),
+        ),
+        Topic(
+            _compacted(POOL_COMMANDS, 1),
+            _POOL,
+            ("gateway", "any client"),
+            "The last command to a node pool's scheduler.",
+            (c.CommandPool,),
         ),
         Topic(_log(JOB_ADMITTED, 6, 7), _JOB, ("admission",), "The job with its defaults.", (c.JobAdmitted,)),
         Topic(

@@ -7,7 +7,7 @@ import itertools
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import httpx
 import pytest
@@ -21,6 +21,7 @@ from shared.events.codec import decode, encode
 from shared.events.contracts import (
     Binding,
     CommandJob,
+    CommandPool,
     CommandQueue,
     Eviction,
     Gang,
@@ -383,6 +384,20 @@ async def test_commands_to_queues_are_written_to_the_log_unless_they_make_no_sen
         ("team", "open"),
         ("team", "close"),
     ]
+
+
+async def test_that_gangs_are_to_move_is_written_to_the_log_for_a_pool_that_has_nodes(world: World) -> None:
+    said = node("n1")
+    data = said.envelope.data.model_copy(update={"pool": "gpus"})
+    await world.say(replace(said, envelope=replace(said.envelope, data=data)))
+    async with world.running() as http:
+        asked = await http.post("/v1/pools/gpus:defragment")
+        refused = await http.post("/v1/pools/default:defragment")
+    assert (asked.status_code, asked.json()["pool"], asked.json()["action"]) == (202, "gpus", "defragment")
+    assert (refused.status_code, refused.json()["code"]) == (404, "not-found")
+    (found,) = [envelope.data for envelope in await world.published(topics.POOL_COMMANDS)]
+    assert isinstance(found, CommandPool)
+    assert (found.pool, found.action.value) == ("gpus", "defragment")
 
 
 async def test_a_command_that_waits_answers_when_it_is_done(world: World) -> None:

@@ -58,6 +58,9 @@ class Cluster(World):
         contract = self.gangs[decision.gang.name]
         if decision.bindings:
             await self._place(contract, decision)
+        for one in decision.evictions:
+            await self.state("pod", "ns", one.pod, None)
+            await self.pod(self.gangs[one.gang], one.pod)
         result = c.DecisionApplied(
             decision=decision.decision,
             pool="default",
@@ -210,3 +213,61 @@ async def test_who_ran_in_a_shadow_by_what_was_learned_does_so_again() -> None:
     _, made = await _again(world, policy)
     assert [one.differences for one in made] == [()] * len(made)
     assert sum(len(one.again) for one in made) == len(await world.decisions())
+
+
+async def _two_nodes() -> Cluster:
+    world = Cluster()
+    await world.start()
+    await world.queue()
+    for number in range(2):
+        await world.node(f"n{number}", 8)
+    return world
+
+
+async def _ask(world: Cluster) -> None:
+    command = c.CommandPool(pool="default", action=c.PoolAction.DEFRAGMENT, at=world.clock.now())
+    await world.say(topics.POOL_COMMANDS, b"default", command)
+    await asyncio.sleep(3)
+
+
+async def _comes(world: Cluster, name: str, gpus: int) -> None:
+    """A gang of one pod with so many GPUs is ready."""
+    contract = gang(name, 1)
+    (only,) = contract.tasks
+    requests = {"cpu": 1000} | ({"nvidia.com/gpu": gpus} if gpus else {})
+    shape = only.shape.model_copy(update={"requests": requests})
+    tasks = (only.model_copy(update={"shape": shape}),)
+    world.gangs[name] = contract.model_copy(update={"tasks": tasks, "ready_since": world.clock.now()})
+    await world.gang(world.gangs[name])
+    await asyncio.sleep(3)
+
+
+async def test_who_moved_because_somebody_asked_moves_again() -> None:
+    world = await _two_nodes()
+    async with world.carried_out(), running(world):
+        for name in "abcd":
+            await _comes(world, name, 4)
+        for name in "bd":
+            await world.finish(name)
+        await _comes(world, "large", 8)
+        await _ask(world)
+    assert "large" in world.running
+    _, made = await _again(world, SchedulerSettings().policy())
+    assert [one.differences for one in made] == [()] * len(made)
+    assert sum(len(decision.evictions) for one in made for decision in one.again) == 1
+
+
+async def test_what_was_asked_before_there_was_anything_to_move_moves_nobody_in_a_replay_either() -> None:
+    """The look that found nothing is in no record."""
+    world = await _two_nodes()
+    async with world.carried_out(), running(world):
+        for name in "abcd":
+            await _comes(world, name, 4)
+        for name in "bd":
+            await world.finish(name)
+        await _ask(world)
+        await _comes(world, "large", 8)
+        await _comes(world, "small", 0)
+    assert "large" not in world.running
+    _, made = await _again(world, SchedulerSettings().policy())
+    assert [one.differences for one in made] == [()] * len(made)

@@ -91,7 +91,7 @@ class World:
             queue="default",
             node=node,
             phase="Running" if node else "Pending",
-            shape=SHAPE,
+            shape=contract.tasks[0].shape,
             created_at=NOW,
         )
         await self.state("pod", "ns", name, pod)

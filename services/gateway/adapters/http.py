@@ -13,6 +13,7 @@ from services.gateway.adapters.commands import CommandRoutes
 from services.gateway.adapters.context import Context
 from services.gateway.adapters.documents import short_definitions
 from services.gateway.adapters.jobs import JobRoutes
+from services.gateway.adapters.pools import PoolRoutes
 from services.gateway.adapters.queues import QueueRoutes
 from services.gateway.adapters.streams import StreamRoutes
 from services.gateway.adapters.trials import TrialRoutes
@@ -35,6 +36,7 @@ def make_app(context: Context) -> ASGIApp:
         StreamRoutes(context),
         CommandRoutes(context),
         QueueRoutes(context),
+        PoolRoutes(context),
         WorldRoutes(context),
     ):
         app.include_router(routes.router)

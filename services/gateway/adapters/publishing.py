@@ -11,7 +11,7 @@ from services.gateway.core.submission import SOURCE, Prepared
 from shared.errors import Conflict, TooLarge, Unavailable
 from shared.events import topics
 from shared.events.codec import encode
-from shared.events.contracts import CommandJob, CommandQueue
+from shared.events.contracts import CommandJob, CommandPool, CommandQueue
 from shared.events.envelope import Envelope
 from shared.log.port import EventLog, Record
 
@@ -68,6 +68,12 @@ class Publisher:
         envelope = Envelope(id=id, source=SOURCE, time=now, data=command, subject=command.name)
         await self._append(encode(topics.QUEUE_COMMANDS, command.name.encode(), envelope))
         self._metrics.commands.labels(f"{command.action.value}-queue").inc()
+
+    async def pool_command(self, id: str, now: datetime, command: CommandPool) -> None:  # noqa: A002
+        """Append a command to a node pool's scheduler. Raises Unavailable."""
+        envelope = Envelope(id=id, source=SOURCE, time=now, data=command, subject=command.pool)
+        await self._append(encode(topics.POOL_COMMANDS, command.pool.encode(), envelope))
+        self._metrics.commands.labels(f"{command.action.value}-pool").inc()
 
     async def _append(self, record: Record) -> None:
         try:

@@ -256,6 +256,14 @@ class QueueCommandAccepted(View):
     done: bool = False
 
 
+class PoolCommandAccepted(View):
+    """A command to a node pool's scheduler that the log has."""
+
+    id: str
+    pool: str
+    action: str
+
+
 class NodeView(View):
     """A node and what it holds."""
 

@@ -19,6 +19,9 @@ _KINDS: Final = frozenset(
     {"node", "pod", "queue", "podgroup", "priorityclass", "poddisruptionbudget", "hypernode", "policy"}
 )
 
+STATE: Final = (topics.CLUSTER_STATE, topics.QUEUE_USAGE, topics.RUN_TIMES, topics.POOL_COMMANDS)
+"""The compacted topics that a scheduler follows."""
+
 OnPool = Callable[[str], None]
 OnPolicy = Callable[[c.PolicyState | None], None]
 
@@ -42,6 +45,8 @@ class Feed:
                 return self._usage(delivery)
             case topics.RUN_TIMES:
                 return self._run_times(delivery)
+            case topics.POOL_COMMANDS:
+                return self._command(delivery)
             case _:
                 return delivery.key is not None and self._state(delivery, delivery.key)
 
@@ -90,6 +95,15 @@ class Feed:
             queue, _, template = (delivery.key or b"").decode(errors="replace").partition("/")
             self._model.forget_run_times(queue, template)
         return isinstance(event, c.TemplateRunTimes) or delivery.value is None
+
+    def _command(self, delivery: Delivery) -> bool:
+        event = self._read(delivery)
+        if not isinstance(event, c.CommandPool) or event.pool != self._model.pool:
+            return False
+        match event.action:
+            case c.PoolAction.DEFRAGMENT:
+                self._model.ask_to_move(event.at)
+        return True
 
     def _fact(self, fact: c.Contract) -> None:
         match fact:

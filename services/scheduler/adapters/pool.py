@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, NoReturn, TypeVar
 
-from services.scheduler.adapters.feed import Feed, OnPool
+from services.scheduler.adapters.feed import STATE, Feed, OnPool
 from services.scheduler.adapters.metrics import Metrics
 from services.scheduler.adapters.mistakes import Mistakes
 from services.scheduler.adapters.plugins import PluginErrors
@@ -183,7 +183,7 @@ class Pool:
         results = await self._log.read([topics.BIND_RESULTS], start=back)
         earlier, flying = await self._decided()
         told = await self._told()
-        state = await self._log.read([topics.CLUSTER_STATE, topics.QUEUE_USAGE, topics.RUN_TIMES])
+        state = await self._log.read(STATE)
         while not await state.caught_up():
             for delivery in await state.poll(timeout=_POLL):
                 self._state(delivery)
@@ -272,9 +272,13 @@ class Pool:
             return False
         started, now = self._clock.monotonic(), self._clock.now()
         flying = self._flying(started)
+        pauses = {name: until for name, until in self.model.pauses.items() if until > now}
+        asked = self.model.asked
         outcome = decide(self.model, now, limit=self._settings.cycle_gangs)
         self._cycle += 1
         made = self._made(now, outcome, flying)
+        if made is not None:
+            made = made.model_copy(update={"pauses": pauses, "asked": asked})
         self._health.ok(f"plugins of pool {self.name}")
         self._plugin_errors.tell(self.model.policy, started)
         self._metrics.cycle.labels(self.name).observe(self._clock.monotonic() - started)

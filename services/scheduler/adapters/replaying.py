@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from services.scheduler.adapters.feed import Feed
+from services.scheduler.adapters.feed import STATE, Feed
 from services.scheduler.core.configuration import configure
 from services.scheduler.core.cycle import decide
 from services.scheduler.core.decisions import Decision
@@ -32,8 +32,7 @@ from shared.telemetry.telemetry import Telemetry
 
 _LOOK_BACK: Final = 200
 """Announcements of gangs read again at the beginning: their PodGroups' states may come later."""
-_COMPACTED: Final = (topics.CLUSTER_STATE, topics.QUEUE_USAGE, topics.RUN_TIMES)
-_INPUTS: Final = (*_COMPACTED, topics.BIND_RESULTS, topics.PODGROUP_READY)
+_INPUTS: Final = (*STATE, topics.BIND_RESULTS, topics.PODGROUP_READY)
 """In this order what a cycle had read is taken in."""
 
 
@@ -81,7 +80,7 @@ async def read_stretch(log: EventLog, pool: str, since: datetime | None, until: 
     stretch = Stretch(pool, cycles[first:], decisions, {})
     begin = _offsets(stretch.cycles[0])
     for topic in _INPUTS:
-        start = {} if topic in _COMPACTED else begin
+        start = {} if topic in STATE else begin
         if topic == topics.PODGROUP_READY:
             start = {where: max(0, offset - _LOOK_BACK) for where, offset in begin.items()}
         async for delivery in _records(log, topic, start):
@@ -113,6 +112,7 @@ def replay(
     _begin(stretch, model, feed)
     for cycle in stretch.cycles:
         _take_in(stretch, cycle, model, feed)
+        model.pauses, model.asked = dict(cycle.pauses), cycle.asked
         outcome = decide(model, cycle.at, limit=cycle.limit or None)
         again = tuple(event_of(one, stretch.pool, cycle.cycle, None) for one in outcome.decisions)
         logged = tuple(stretch.decisions[one] for one in cycle.decisions if one in stretch.decisions)
@@ -193,7 +193,7 @@ def _take_in(stretch: Stretch, cycle: CycleDecided, model: Model, feed: Feed) ->
 
 
 def _apply(delivery: Delivery, model: Model, feed: Feed) -> None:
-    if delivery.topic in _COMPACTED:
+    if delivery.topic in STATE:
         feed.state(delivery)
     elif delivery.topic == topics.BIND_RESULTS:
         feed.result(delivery)

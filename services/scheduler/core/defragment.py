@@ -29,7 +29,7 @@ _MOST_SEARCHES: Final = 16
 
 
 def defragment(model: Model, now: datetime) -> tuple[list[Decision], datetime | None]:
-    """Decide who moves for gangs that have waited for long, or for all if that was asked for.
+    """Decide who moves for gangs that have waited for long; for all, and at once, if that was asked for.
 
     Return when to look again, too: None where nobody waits for that.
     """
@@ -38,7 +38,7 @@ def defragment(model: Model, now: datetime) -> tuple[list[Decision], datetime | 
     model.asked = None
     if not (policy.enabled or asked):
         return [], None
-    mover = Mover(model, now)
+    mover = Mover(model, now, timedelta(0) if asked else policy.rest)
     late = timedelta(0) if asked else policy.after
     heads = list(_heads(model, mover))
     due = [(lane, gang) for lane, gang in heads if gang.contract.ready_since + late <= now]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import numpy as np
@@ -55,10 +55,11 @@ class Moves:
 class Mover:
     """Searches at one moment."""
 
-    def __init__(self, model: Model, now: datetime) -> None:
+    def __init__(self, model: Model, now: datetime, rest: timedelta) -> None:
         self._model = model
-        self._policy = model.policy.defragmentation
         self._now = now.timestamp()
+        self._rest = rest.total_seconds()
+        """How long after it was bound a pod stays where it is."""
         self.rested_at: float | None = None
         """When the next pod may move that may not now (POSIX seconds)."""
 
@@ -141,7 +142,7 @@ class Mover:
         victims.refresh()
         size = victims.size
         eviction = model.policy.eviction
-        cooldown = np.maximum(victims.cooldown[:size], self._policy.rest.total_seconds())
+        cooldown = np.maximum(victims.cooldown[:size], self._rest)
         rested = np.maximum(
             victims.scheduled[:size] + cooldown, victims.since[:size] + eviction.min_run_time.total_seconds()
         )
@@ -168,7 +169,9 @@ class Mover:
     # ------------------------------------------------------------------ the search
 
     def _search(self, lane: Lane, bundles: Sequence[Bundle]) -> Found | None:
-        request = Request(lane.shapes, bundles, _Allowed(self._model), most=self._policy.most_pods)
+        request = Request(
+            lane.shapes, bundles, _Allowed(self._model), most=self._model.policy.defragmentation.most_pods
+        )
         if lane.is_plain and lane.choice is None:
             return Search(self._model, request).run()
         return Landing(self._model, lane, request).run()

@@ -106,7 +106,7 @@ class Handler(BaseHTTPRequestHandler):
         self.lost = fault == "drop-after"
         self._route(method, [unquote(part) for part in parts.path.strip("/").split("/")])
 
-    def _route(self, method: str, path: list[str]) -> None:  # noqa: C901 - a case for each path
+    def _route(self, method: str, path: list[str]) -> None:  # noqa: C901, PLR0912 - a case for each path
         match method, path:
             case "POST", ["v1", "jobs"]:
                 self._submit()
@@ -119,6 +119,8 @@ class Handler(BaseHTTPRequestHandler):
             case "POST", ["v1", "queues", command]:
                 name, _, verb = command.partition(":")
                 self._command_queue(name, verb)
+            case "POST", ["v1", "pools", command]:
+                self._command_pool(*command.split(":"))
             case "POST", ["v1", "jobs", namespace, command]:
                 name, _, verb = command.partition(":")
                 self._known(namespace, name) and self._command(namespace, name, verb)
@@ -189,6 +191,13 @@ class Handler(BaseHTTPRequestHandler):
             queue["state"] = {"open": "Open", "close": "Closing"}[verb]
         view = {"id": "c1", "name": name, "action": verb, "state": queue["state"], "done": done}
         self._answer(200 if done else 202, view)
+
+    def _command_pool(self, name: str, verb: str) -> None:
+        if name != "default":
+            self._problem(404, f"there is no node pool {name}")
+            return
+        self.gateway.commands.append((verb, "", name))
+        self._answer(202, {"id": "c1", "pool": name, "action": verb})
 
     def _commanded(self, action: str, namespace: str, name: str, phase: str) -> None:
         done = self.gateway.obeys and "wait" in self.query

@@ -455,6 +455,14 @@ def test_a_queue_is_opened_and_closed_by_name(pumice, gateway, verb):
     assert (code, err) == (Exit.NOT_FOUND, "error: there is no queue other\n")
 
 
+def test_gangs_of_a_node_pool_are_asked_to_move(pumice, gateway):
+    said = "pool default: defragment requested; who moves, and who then starts, is told of the jobs\n"
+    assert pumice("defragment") == (0, said, "")
+    assert gateway.commands == [("defragment", "", "default")]
+    code, _, err = pumice("defragment", "--pool", "other")
+    assert (code, err) == (Exit.NOT_FOUND, "error: there is no node pool other\n")
+
+
 def test_the_server_is_the_flag_then_the_environment_then_the_file(pumice, gateway, monkeypatch, tmp_path):
     file = tmp_path / "pumice.yaml"
     file.write_text(f"server: {gateway.url}\nnamespace: from-file\n")

@@ -306,6 +306,13 @@ def test_queues_are_opened_and_closed(client, gateway):
         client("close_queue", "other")
 
 
+def test_gangs_of_a_node_pool_are_asked_to_move(client, gateway):
+    assert client("defragment").pool == "default"
+    assert gateway.commands == [("defragment", "", "default")]
+    with pytest.raises(pumice.NotFound):
+        client("defragment", "other")
+
+
 def test_a_command_that_is_waited_for_is_done_or_times_out(client, gateway):
     gateway.put("train", phase="Running")
     done = client("suspend", "train", wait=True)

@@ -17,6 +17,7 @@ from services.scheduler.core.configuration.reader import ACTIONS, PLUGINS
 from services.scheduler.core.configuration.terms import SWITCHES, Action, Stand
 from services.scheduler.core.configuration.terms import Plugin as Word
 from services.scheduler.core.policy import (
+    Defragmentation,
     FitRule,
     Fragmentation,
     Grouping,
@@ -174,6 +175,41 @@ def test_zones_are_open_as_the_plugin_says_and_cleared_where_shuffle_is_named() 
     assert zones("allocate") == zones(enabledVictim=False) == Zones(evicts=False)
     assert zones(enablePredicate=False, enableNodeOrder=False) == Zones(filters=False, scores=False)
     assert configure(tiers({"name": "gang"}), Policy(zones=Zones())).policy.zones is None
+
+
+def test_gangs_move_where_the_action_is_named_and_as_its_arguments_say() -> None:
+    def moves(actions: str, **arguments: object) -> Defragmentation:
+        text = tiers({"name": "gang"}).replace("allocate", actions)
+        if arguments:
+            text += yaml.safe_dump({"configurations": [{"name": "defragment", "arguments": arguments}]})
+        found = configure(text, Policy())
+        assert found.problems == ()
+        return found.policy.defragmentation
+
+    assert moves("allocate") == Defragmentation()
+    assert moves("allocate, defragment") == Defragmentation(enabled=True)
+    assert moves("allocate, defragment", after="90s", threshold=0.5) == Defragmentation(
+        enabled=True, after=timedelta(seconds=90), threshold=0.5
+    )
+    chosen = moves("allocate, defragment", period="10s", mostPods=3, rest="2h")
+    assert (chosen.period, chosen.most_pods, chosen.rest) == (timedelta(seconds=10), 3, timedelta(hours=2))
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "says"),
+    [
+        ("period", "0s", "a time of 1s or more"),
+        ("threshold", 1.5, "from 0 to 1"),
+        ("mostPods", 0, "1 or more"),
+        ("after", "soon", "a time such as 90s"),
+    ],
+)
+def test_how_gangs_move_cannot_be_just_anything(argument, value, says) -> None:
+    text = tiers({"name": "gang"}).replace("allocate", "allocate, defragment")
+    text += yaml.safe_dump({"configurations": [{"name": "defragment", "arguments": {argument: value}}]})
+    (problem,) = configure(text, Policy()).problems
+    assert problem.path == f"configurations[0].arguments.{argument}"
+    assert says in problem.message
 
 
 def test_tdm_votes_on_who_is_preempted_and_on_the_order_of_gangs() -> None:

@@ -22,6 +22,7 @@ from pumice.models import (
     JobEvent,
     JobView,
     NodeView,
+    PoolCommanded,
     QueueCommanded,
     QueueView,
     Trace,
@@ -189,6 +190,13 @@ class AsyncClient:
         Raises NotFound, Conflict, and, if it shall ``wait``, TimedOut after ``timeout`` seconds.
         """
         return await self._command_queue(name, "close", timeout if wait else None)
+
+    async def defragment(self, pool: str = "default") -> PoolCommanded:
+        """Have running gangs of a node pool move now, if each has room elsewhere and one that waits starts.
+
+        Raises NotFound.
+        """
+        return await self._run(flows.call(calls.defragment(pool), self._host))
 
     async def nodes(self) -> tuple[NodeView, ...]:
         """Return all nodes."""

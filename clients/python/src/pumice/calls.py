@@ -14,7 +14,17 @@ from urllib.parse import quote
 from pydantic import ValidationError
 
 from pumice.errors import ProtocolError
-from pumice.models import Commanded, JobView, Model, NodeView, QueueCommanded, QueueView, Trace, Trial
+from pumice.models import (
+    Commanded,
+    JobView,
+    Model,
+    NodeView,
+    PoolCommanded,
+    QueueCommanded,
+    QueueView,
+    Trace,
+    Trial,
+)
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Model)
@@ -135,6 +145,12 @@ def command_queue(name: str, verb: QueueCommand, wait: float | None) -> Call[Que
     """Open or close a queue; ``wait`` up to so many seconds until that is done."""
     request = Request("POST", f"/v1/queues/{quote(name, safe='')}:{verb}", _waiting(wait))
     return Call(request, lambda answer: _one(QueueCommanded, answer), _patience(wait))
+
+
+def defragment(pool: str) -> Call[PoolCommanded]:
+    """Have gangs of a node pool move for those that wait."""
+    request = Request("POST", f"/v1/pools/{quote(pool, safe='')}:defragment")
+    return Call(request, lambda answer: _one(PoolCommanded, answer))
 
 
 def nodes() -> Call[tuple[NodeView, ...]]:

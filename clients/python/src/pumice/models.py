@@ -219,6 +219,14 @@ class QueueCommanded(Model):
     done: bool = False
 
 
+class PoolCommanded(Model):
+    """A command to a node pool's scheduler that the server has taken."""
+
+    id: str = ""
+    pool: str = ""
+    action: str = ""
+
+
 class JobEvent(Model):
     """Something that happened to a job.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from services.scheduler.core.configuration.terms import Action, Argument, Stand, flag
-from services.scheduler.core.configuration.values import whole
+from services.scheduler.core.configuration.values import DURATION, INTERVAL, number, whole
 
 _EFFORT: Final = "every node and victim is looked at"
 
@@ -62,4 +62,20 @@ ACTIONS: Final = (
         ),
     ),
     Action("shuffle", "pods are evicted as tdm says"),
+    Action(
+        "defragment",
+        "gangs move if each has room elsewhere and one that waits then starts (Pumice's own, not Volcano's)",
+        arguments=(
+            Argument("after", DURATION, "5m", "how long a gang waits before others move for it"),
+            Argument("period", INTERVAL, "1m", "between two looks"),
+            Argument(
+                "threshold",
+                number(0, 1),
+                0,
+                "part of what is free of the scarcest thing, that has to be where no pod of the gang fits",
+            ),
+            Argument("mostPods", whole(1), 64, "pods that move for one gang"),
+            Argument("rest", DURATION, "30m", "how long a pod stays where it came to"),
+        ),
+    ),
 )

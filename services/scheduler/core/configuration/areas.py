@@ -13,6 +13,7 @@ from services.scheduler.core.configuration.evicting import eviction
 from services.scheduler.core.configuration.found import Configuration, Named
 from services.scheduler.core.own import Own, OwnOrder, OwnScores
 from services.scheduler.core.policy import (
+    Defragmentation,
     FitRule,
     Fragmentation,
     Grouping,
@@ -54,6 +55,7 @@ def to_policy(found: Configuration, base: Policy, own: tuple[Own, ...] = ()) -> 
         grouping=_grouping(found.plugin("nodegroup")),
         proportions=_proportions(found.plugin("resource-strategy-fit", "enablePredicate")),
         zones=_zones(found),
+        defragmentation=_defragmentation(found, base.defragmentation),
         own=own,
     )
 
@@ -152,6 +154,22 @@ def _zones(found: Configuration) -> Zones | None:
         filters=plugin.on("enablePredicate"),
         scores=plugin.on("enableNodeOrder"),
         evicts="shuffle" in found.actions and plugin.on("enabledVictim"),
+    )
+
+
+def _defragmentation(found: Configuration, base: Defragmentation) -> Defragmentation:
+    """Gangs move without being asked where the action is named."""
+    base = replace(base, enabled="defragment" in found.actions)
+    given: Mapping[str, Any] = found.settings.get("defragment", {})
+    if not given:
+        return base
+    return replace(
+        base,
+        after=given["after"],
+        period=given["period"],
+        threshold=given["threshold"],
+        most_pods=given["mostPods"],
+        rest=given["rest"],
     )
 
 

@@ -8,6 +8,7 @@ from services.scheduler.core.configuration.terms import Argument, Plugin, Stand,
 from services.scheduler.core.configuration.values import (
     DURATION,
     HOURS,
+    INTERVAL,
     LISTING,
     MAPPING,
     TEXT,
@@ -159,7 +160,7 @@ PLUGINS: Final = (
         },
         arguments=(
             Argument("tdm.revocable-zone.", HOURS, None, "hours of a zone, HH:MM-HH:MM in UTC"),
-            Argument("tdm.evict.period", DURATION, "1m", "how often pods are evicted outside of them"),
+            Argument("tdm.evict.period", INTERVAL, "1m", "how often pods are evicted outside of them"),
         ),
     ),
     Plugin(

@@ -106,6 +106,13 @@ def _duration(value: object) -> timedelta:
     return found
 
 
+def _interval(value: object) -> timedelta:
+    found = _duration(value)
+    if found < timedelta(seconds=1):
+        raise ValueError("a time of 1s or more")
+    return found
+
+
 _HOURS = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
 
 
@@ -182,6 +189,7 @@ BOOLEAN = Kind("true or false", _boolean)
 TEXT = Kind("text", _text)
 NAMES = Kind("names, by commas", _names)
 DURATION = Kind("time", _duration)
+INTERVAL = Kind("time, 1s or more", _interval)
 HOURS = Kind("hours of the day", _hours)
 """Read as minutes after midnight: when they begin and end."""
 MAPPING = Kind("mapping", _mapping)

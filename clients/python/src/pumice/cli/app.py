@@ -31,6 +31,7 @@ from pumice.cli.flags import (
     Names,
     Namespace,
     Output,
+    Pool,
     Priority,
     Queue,
     QueueName,
@@ -321,6 +322,15 @@ def close_queue(
 
     with reach(ctx, server, None) as place:
         commanding.command_queue(place, "close", name, wait=wait, timeout=timeout)
+
+
+@app.command()
+def defragment(ctx: typer.Context, *, pool: Pool = "default", server: Server = None) -> None:
+    """Have running jobs move so that waiting ones start: if each of them has room elsewhere."""
+    from pumice.cli import commanding
+
+    with reach(ctx, server, None) as place:
+        commanding.defragment(place, pool)
 
 
 @app.command()

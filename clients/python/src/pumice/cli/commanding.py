@@ -45,6 +45,12 @@ def command_queue(place: Place, verb: QueueCommand, name: str, *, wait: bool, ti
     place.lines([f"queue {name}: {found.state.lower() if wait else f'{verb} requested'}"])
 
 
+def defragment(place: Place, pool: str) -> None:
+    """Ask that gangs move, and say where to look."""
+    place.client.defragment(pool)
+    place.lines([f"pool {pool}: defragment requested; who moves, and who then starts, is told of the jobs"])
+
+
 def _limit(timeout: str | None, *, wait: bool) -> float:
     limit = seconds(timeout)
     if limit is not None and not wait:

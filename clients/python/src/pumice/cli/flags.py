@@ -49,6 +49,7 @@ Timeout = Annotated[
 ]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The job's name, or NAMESPACE/NAME.")]
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of jobs, or NAMESPACE/NAME.")]
+Pool = Annotated[str, typer.Option("--pool", metavar="NAME", help="The node pool.")]
 QueueName = Annotated[str, typer.Argument(metavar="NAME", help="The queue's name.")]
 JobName = Annotated[
     str | None, typer.Option("--name", metavar="NAME", help="Name of a job in the short form.")
