@@ -36,7 +36,7 @@ from bench.report import Report, Row, Spread, Table, quantile
 from shared.api.resources import JOBS, NODES, PODGROUPS, PODS
 from shared.errors import ConfigurationError, Unavailable
 from shared.kube.port import JSON, Cluster
-from shared.process import exit_code, run
+from shared.process import exit_code, run, until_stopped
 
 _GPUS: Final = 8
 _WARM_UPS: Final = 3
@@ -405,8 +405,9 @@ def _main(arguments: Sequence[str] | None) -> None:
     async def work_on() -> None:
         rounds.extend(await measure(wanted, work, options.repeats))
 
-    run(work_on())
-    show(report(wanted, work, rounds), options)
+    run(until_stopped(work_on()))  # servers and services end with it, however it ends
+    if rounds:
+        show(report(wanted, work, rounds), options)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,21 @@
-"""The two servers that are compared."""
+"""The two servers that are compared, and one with Kubernetes' own scheduler."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
 import pytest
 
+from shared.clock import SystemClock
+from shared.kube.client import connect
+from shared.kube.port import Cluster
 from tests.differential.comparing import Pair
 from tests.differential.servers import Server, simulator
 from tests.differential.world import install
 from tests.fixtures.kube import start_control_plane
+from tools.kube import ControlPlane
 
 _WORKING: Final = (
     "cronjob",
@@ -58,3 +62,23 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
             made.close()
     finally:
         plane.kill()
+
+
+@pytest.fixture(scope="module")
+def scheduling_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane with kube-scheduler, where nobody takes pods off tainted nodes."""
+    plane = start_control_plane(
+        tmp_path_factory.mktemp("kube"),
+        node_lifecycle=False,
+        scheduler=True,
+        controller_flags=("--controllers=-taint-eviction-controller",),
+    )
+    yield plane
+    plane.kill()
+
+
+@pytest.fixture
+async def cluster(scheduling_plane: ControlPlane) -> AsyncIterator[Cluster]:
+    found = connect(str(scheduling_plane.kubeconfig), clock=SystemClock())
+    yield found
+    await found.close()

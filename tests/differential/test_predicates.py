@@ -8,7 +8,6 @@ cannot, and our core is asked about the same objects as the controller reads the
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -23,35 +22,12 @@ from services.scheduler.core.model import Model
 from services.scheduler.core.plan import Plan
 from shared.api import resources as r
 from shared.api.pods import PodSpec
-from shared.clock import SystemClock
 from shared.events.contracts import Shape
-from shared.kube.client import connect
 from shared.kube.port import JSON, Cluster
-from tests.fixtures.kube import start_control_plane, until
-from tools.kube import ControlPlane
+from tests.fixtures.kube import until
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 TRIALS = 5
-
-
-@pytest.fixture(scope="module")
-def scheduling_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane with kube-scheduler, where nobody takes pods off tainted nodes."""
-    plane = start_control_plane(
-        tmp_path_factory.mktemp("kube"),
-        node_lifecycle=False,
-        scheduler=True,
-        controller_flags=("--controllers=-taint-eviction-controller",),
-    )
-    yield plane
-    plane.kill()
-
-
-@pytest.fixture
-async def cluster(scheduling_plane: ControlPlane) -> AsyncIterator[Cluster]:
-    found = connect(str(scheduling_plane.kubeconfig), clock=SystemClock())
-    yield found
-    await found.close()
 
 
 # ---------------------------------------------------------------------- worlds

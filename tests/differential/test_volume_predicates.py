@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -26,38 +25,15 @@ from services.simulation.core.timeline import Timeline
 from services.simulation.core.volumes import Claims
 from shared.api import resources as r
 from shared.api.pods import PodSpec
-from shared.clock import SystemClock
 from shared.errors import NotFound
 from shared.events.contracts import Shape
-from shared.kube.client import connect
 from shared.kube.port import JSON, Cluster, Resource
 from tests.differential.test_predicates import HOST, ZONE, pinned
-from tests.fixtures.kube import start_control_plane, until
-from tools.kube import ControlPlane
+from tests.fixtures.kube import until
 
 DRIVER, SELECTED = "csi.example.org", "volume.kubernetes.io/selected-node"
 REGION, OLD_ZONE = "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/zone"
 TRIALS = 4
-
-
-@pytest.fixture(scope="module")
-def plane_of_volumes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane with kube-scheduler and the controller that binds claims."""
-    plane = start_control_plane(
-        tmp_path_factory.mktemp("kube"),
-        node_lifecycle=False,
-        scheduler=True,
-        controller_flags=("--controllers=-taint-eviction-controller",),
-    )
-    yield plane
-    plane.kill()
-
-
-@pytest.fixture
-async def cluster(plane_of_volumes: ControlPlane) -> AsyncIterator[Cluster]:
-    found = connect(str(plane_of_volumes.kubeconfig), clock=SystemClock())
-    yield found
-    await found.close()
 
 
 @dataclass
