@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from bench.gangs import GIB, GPU, GPUS, NOW, bound, cluster, endings, gang, shape
+from bench.gangs import GIB, GPU, GPUS, NOW, bound, cluster, endings, gang, node, pod, shape
 from bench.report import Report, Spread, quantile
 from services.scheduler.core.cycle import decide
 from services.scheduler.core.model import Model
@@ -77,6 +77,27 @@ def stopped(nodes: int, gangs: int, shapes: int, tasks: int, count: int) -> list
     return endings(model, [state.name for state in states[:count]])
 
 
+def moved(nodes: int, repeats: int) -> list[float]:
+    """Return seconds of cycles in which a gang of 4 whole nodes has others move, who have 5 GPUs of each."""
+    whole = Shape(requests={"cpu": 8_000, "memory": 64 * GIB, GPU: GPUS})
+    model = cluster(nodes)
+    for number in range(5 * nodes):
+        model.gang_ready(gang(f"run{number}", 1, shape(0)))
+        model.apply_pod(pod(f"run{number}-worker-0", f"run{number}", node(number % nodes).name, shape(0)))
+    decide(model, NOW)
+    seconds: list[float] = []
+    for number in range(repeats):
+        model.gang_ready(gang(f"wait{number}", 4, whole))
+        decide(model, NOW)
+        model.ask_to_move(NOW)
+        started = time.thread_time()
+        outcome = decide(model, NOW)
+        seconds.append(time.thread_time() - started)
+        if not any(one.evictions for one in outcome.decisions):
+            raise AssertionError("nobody moves")
+    return seconds
+
+
 def measure(report: Report, nodes_of: Sequence[int], gangs: int, repeats: int) -> None:
     """Measure searches for victims that end well, and others."""
     table = report.table(
@@ -87,6 +108,13 @@ def measure(report: Report, nodes_of: Sequence[int], gangs: int, repeats: int) -
             if nodes * GPUS > 8000:
                 spread = Spread.of([value * 1e3 for value in found(nodes, 2000 // gpus, gpus, repeats)])
                 table.rows.append({"nodes": nodes, "GPUs of a pod": gpus, "ms": spread})
+    table = report.table(
+        "Moves for a gang of 4 whole nodes, where others have 5 of 8 GPUs on each",
+        "Its cycle, in ms: 20 pods move.",
+    )
+    for nodes in nodes_of:
+        spread = Spread.of([value * 1e3 for value in moved(nodes, repeats)])
+        table.rows.append({"nodes": nodes, "ms": spread})
     table = report.table(
         f"{gangs} gangs of 50 shapes wait, too few can be evicted for them, and one pod ends",
         "The event and its cycle, in us; by shapes in each gang.",

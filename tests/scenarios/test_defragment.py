@@ -318,6 +318,19 @@ WHEN = [
         expect={"big": placed(n2=1), "c": placed(n1=1)},
     ),
     Scenario(
+        "who asks has gangs move for all that wait, one after the other",
+        nodes=[node(f"n{number}", gpu=2) for number in range(6)],
+        jobs=[job(name, gpu=1, at=at) for at, name in enumerate("abcdefghijkl")],
+        then=[
+            *map(finishes, "acegik"),
+            passes(60),
+            submits(*(job(f"big{n}", gpu=2, at=60) for n in range(3))),
+            asks(),
+        ],
+        evicted=["h-worker-0", "j-worker-0", "l-worker-0"],
+        expect={"big0": RUNNING, "big1": RUNNING, "big2": RUNNING},
+    ),
+    Scenario(
         "it is asked for once: later gangs wait",
         nodes=TWO,
         jobs=HALVES,

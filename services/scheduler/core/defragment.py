@@ -31,12 +31,13 @@ _MOST_SEARCHES: Final = 16
 def defragment(model: Model, now: datetime) -> tuple[list[Decision], datetime | None]:
     """Decide who moves for gangs that have waited for long; for all, and at once, if that was asked for.
 
-    Return when to look again, too: None where nobody waits for that.
+    Return when to look again, too, if nothing else happens: None where nobody waits for that. Where somebody
+    moves that is at once, at those who were behind.
     """
     policy = model.policy.defragmentation
     asked = model.asked is not None and model.asked + _IN_TIME > now
-    model.asked = None
     if not (policy.enabled or asked):
+        model.asked = None
         return [], None
     mover = Mover(model, now, timedelta(0) if asked else policy.rest)
     late = timedelta(0) if asked else policy.after
@@ -44,10 +45,17 @@ def defragment(model: Model, now: datetime) -> tuple[list[Decision], datetime | 
     due = [(lane, gang) for lane, gang in heads if gang.contract.ready_since + late <= now]
     again = model.pauses.get(_WORK, now)
     if due and (asked or again <= now):
-        model.pauses[_WORK] = again = now + policy.period
-        return list(_moves(model, mover, due, now)), _next(mover, again) if policy.enabled else None
-    waits = [gang.contract.ready_since + policy.after for _, gang in heads]
-    return [], max(again, min(waits)) if waits and policy.enabled else None
+        decisions = list(_moves(model, mover, due, now))
+        if decisions:
+            return decisions, now
+        again = model.pauses[_WORK] = now + policy.period
+    model.asked = None
+    if not heads or not policy.enabled:
+        return [], None
+    later = [at for _, gang in heads if (at := gang.contract.ready_since + policy.after) > now]
+    if mover.rested_at is not None:
+        later.append(datetime.fromtimestamp(mover.rested_at, UTC))
+    return [], max(again, min(later)) if later else None
 
 
 def _heads(model: Model, mover: Mover) -> Iterable[tuple[Lane, Gang]]:
@@ -74,13 +82,6 @@ def _moves(
         left -= 1
         if not left:
             return
-
-
-def _next(mover: Mover, again: datetime) -> datetime:
-    """Return when to look again: at the latest when a pod may move that may not now."""
-    if mover.rested_at is None:
-        return again
-    return max(again, datetime.fromtimestamp(mover.rested_at, UTC))
 
 
 def _decide(model: Model, gang: Gang, moves: Moves, now: datetime) -> Decision:

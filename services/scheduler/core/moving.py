@@ -18,7 +18,8 @@ import numpy as np
 
 from services.scheduler.core.bundles import Bundle, by_gang, cut, order
 from services.scheduler.core.claims import Budgets
-from services.scheduler.core.columns import SlotArray
+from services.scheduler.core.columns import IntArray, SlotArray
+from services.scheduler.core.future import Future
 from services.scheduler.core.gangs import Gang, Pick
 from services.scheduler.core.index import Taken
 from services.scheduler.core.landing import Landing, freed
@@ -35,6 +36,9 @@ from services.scheduler.core.timers import earlier
 
 _MOST_TRIES: Final = 16
 """Searches for one gang: each leaves out those that found no place in the one before."""
+
+_NODES: Final = 256
+"""Nodes on which is looked for who moves, and two for each pod of the gang."""
 
 Places = list[tuple[Shape, list[int], list[int]]]
 """A shape, distinct slots, and how many pods on each."""
@@ -86,7 +90,7 @@ class Mover:
         """Return who moves where, None when that does not help."""
         if not (self._is_free_in_sum(lane) and could_ever_fit(self._model, lane) and self._may_start(lane)):
             return None
-        bundles = self._bundles(gang)
+        bundles = self._bundles(lane, gang)
         for _ in range(_MOST_TRIES):
             found = self._search(lane, bundles) if bundles else None
             if found is None or not found.bundles:
@@ -123,20 +127,53 @@ class Mover:
 
     # ------------------------------------------------------------------ who may move
 
-    def _bundles(self, gang: Gang) -> list[Bundle]:
+    def _bundles(self, lane: Lane, gang: Gang) -> list[Bundle]:
         """Return what may move for a gang, in the order in which it goes."""
-        model = self._model
+        model, victims = self._model, self._model.victims
+        rows = self._rows(gang.contract.priority)
+        may = np.zeros(victims.size, np.bool_)
+        may[rows] = True
         found: list[Bundle] = []
-        for one, rows in by_gang(model, self._rows(gang)).items():
+        for one in by_gang(model, self._worthwhile(lane, rows) if lane.is_plain else rows):
             if one is gang or not self._is_at_rest(one):
                 continue
-            bundles = cut(model, one, rows, whole=True)
+            its = (victims.row_of((one.contract.namespace, name)) for name in one.pods)
+            bundles = cut(model, one, [row for row in its if row >= 0 and may[row]], whole=True)
             if is_laid_out(one) or not all(task.shape.is_plain for task in one.tasks):
                 bundles = [part for part in bundles if part.whole and not part.first]
             found += (part for part in bundles if self._has_other_room(part))
         return order(found)
 
-    def _rows(self, gang: Gang) -> SlotArray:
+    def _worthwhile(self, lane: Lane, rows: SlotArray) -> SlotArray:
+        """Return the pods on the nodes where the fewest pods move for one more of the gang's.
+
+        So many nodes are enough that the search has a choice, and in a large cluster the others are left out.
+        """
+        model = self._model
+        future = Future(model, (shape for shape, _ in lane.shapes))
+        more = future.freed(rows)
+        gains = np.zeros(future.free.shape[1], np.bool_)
+        for shape, count in lane.shapes:
+            then = future.fits(shape, more)
+            if int(then.sum()) < count:
+                return rows[:0]
+            gains |= then > future.fits(shape)
+        slots = model.victims.slot[rows]
+        pods = np.bincount(slots, minlength=gains.size)
+        where = np.flatnonzero(gains[: pods.size] & (pods[: gains.size] > 0))
+        most = _NODES + 2 * sum(count for _, count in lane.shapes)
+        if where.size > most:
+            where = self._in_order(where, pods[where])[:most]
+        chosen = np.zeros(gains.size, np.bool_)
+        chosen[where] = True
+        return rows[chosen[slots]]
+
+    def _in_order(self, slots: SlotArray, pods: IntArray) -> SlotArray:
+        """Return nodes by how many pods move, and by name: a slot's number means nothing."""
+        names = np.array([self._model.nodes.names[slot] for slot in slots.tolist()])
+        return slots[np.lexsort((names, pods))]
+
+    def _rows(self, priority: int) -> SlotArray:
         """Return the pods of no higher priority that may be evicted, and have been there for long."""
         model, victims = self._model, self._model.victims
         victims.refresh()
@@ -147,7 +184,7 @@ class Mover:
             victims.scheduled[:size] + cooldown, victims.since[:size] + eviction.min_run_time.total_seconds()
         )
         may = victims.willing[:size] & ~victims.critical[:size] & model.nodes.mine[victims.slot[:size]]
-        may &= victims.rank[:size] <= gang.contract.priority
+        may &= victims.rank[:size] <= priority
         waits = may & (rested > self._now)
         if waits.any():
             self.rested_at = earlier(self.rested_at, float(rested[waits].min()))
