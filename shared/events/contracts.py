@@ -381,6 +381,8 @@ class Reservation(Contract):
     """Of what is kept as it becomes free: when all of it should be free; None: nobody knows."""
     gang: GangRef | None = None
     """Another gang than the decision's: one whose pods move here, once those that leave are made anew."""
+    devices: tuple[int, ...] = ()
+    """Indices of the node's devices of which each of the pods has parts, container by container."""
 
 
 class BindFailure(Contract):

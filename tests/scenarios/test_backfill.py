@@ -26,10 +26,15 @@ from tests.scenarios.scenario import (
     removes,
     submits,
 )
+from tests.scenarios.test_kin import HOST, ZONE, apart, term
+from tests.scenarios.test_topology import hypernode, near
 from tests.scenarios.world import START, World
 
 LATE = 301
 """Seconds after which a gang that waits from the beginning is late."""
+
+
+PORT = {"hostPorts": [["TCP", "0.0.0.0", 80]]}
 
 
 def small(name: str, gpu: int = 1, **wants: object) -> c.Gang:
@@ -49,6 +54,13 @@ ONE = [node("n1", gpu=4)]
 TWO = [node("n1", gpu=4), node("n2", gpu=4)]
 HALF = [small("first", 2, runs=3600), small("second", 2, runs=1800)]
 """They fill a node; the first of them ends after an hour."""
+
+RACKS = [hypernode("r1", 1, "n1", "n2"), hypernode("r2", 1, "n3", "n4")]
+FOUR = [
+    node(f"n{number}", gpu=4, labels={HOST: f"n{number}", ZONE: "ab"[number % 2]}) for number in range(1, 5)
+]
+FULL = [small(f"full{number}", 4, runs=3600 * number, on=[f"n{number}"]) for number in range(1, 5)]
+"""Each fills a node, and the first ends after an hour."""
 
 CASES = [
     Scenario(
@@ -151,6 +163,96 @@ CASES = [
         expect={"large": PENDING, "late": PENDING},
     ),
     Scenario(
+        "of a gang that must be in one rack, the rack is reserved that is free the soonest",
+        nodes=FOUR,
+        hypernodes=RACKS,
+        jobs=[*FULL, near(large(nodes=2))],
+        then=[passes(LATE), finishes("full4"), finishes("full2"), submits(small("late", at=LATE, on=["n2"]))],
+        expect={"large": PENDING, "late": PENDING},
+    ),
+    Scenario(
+        "and it starts when all of the rack is free",
+        nodes=FOUR,
+        hypernodes=RACKS,
+        jobs=[*FULL, near(large(nodes=2))],
+        then=[passes(LATE), finishes("full4"), finishes("full2"), finishes("full1")],
+        expect={"large": placed(n1=1, n2=1)},
+    ),
+    Scenario(
+        "a gang that must be in one rack runs in a shadow",
+        nodes=FOUR,
+        hypernodes=RACKS,
+        jobs=[*FULL, near(large(nodes=2))],
+        then=[passes(LATE), finishes("full2"), submits(near(small("short", 2, at=LATE, runs=60)))],
+        expect={"large": PENDING, "short": placed(n2=1)},
+    ),
+    Scenario(
+        "parts of GPUs are kept as they become free",
+        nodes=[node("n1", shared=1)],
+        jobs=[
+            *(job(name, gang=1, part=500, runs=3600) for name in "ab"),
+            job("large", gang=1, part=1000, at=1),
+        ],
+        then=[passes(LATE + 1), finishes("a"), submits(job("late", gang=1, part=300, at=LATE))],
+        expect={"large": PENDING, "late": PENDING},
+    ),
+    Scenario(
+        "and other GPUs are anybody's",
+        nodes=[node("n1", shared=2)],
+        jobs=[
+            *(job(name, gang=1, part=500, runs=3600) for name in "abcd"),
+            job("large", gang=1, part=1000, at=1),
+        ],
+        then=[
+            passes(LATE + 1),
+            *(finishes(name) for name in "ac"),
+            submits(job("late", gang=2, part=500, at=LATE), job("later", gang=1, part=400, at=LATE + 1)),
+        ],
+        expect={"large": PENDING, "late": PENDING, "later": RUNNING},
+    ),
+    Scenario(
+        "a port is kept as it becomes free",
+        nodes=ONE,
+        jobs=[
+            job("a", gang=1, runs=3600, extras=PORT),
+            small("b", 4, runs=7200),
+            small("large", 4, at=1, extras=PORT),
+        ],
+        then=[passes(LATE + 1), finishes("a"), submits(job("late", gang=1, at=LATE, extras=PORT))],
+        expect={"large": PENDING, "late": PENDING},
+    ),
+    Scenario(
+        "who must keep away from the reserved gang does not take its node",
+        nodes=[node("n1", gpu=6, labels={HOST: "n1"})],
+        jobs=[
+            small("first", 4, runs=3600),
+            small("second", 2),
+            small("large", 4, at=1, pod_labels={"app": "x"}, extras=apart(term("x"))),
+        ],
+        then=[
+            passes(LATE + 1),
+            finishes("second"),
+            submits(
+                small("shy", 1, at=LATE, pod_labels={"app": "x"}, extras=apart(term("x"))),
+                small("other", 1, at=LATE),
+            ),
+        ],
+        expect={"large": PENDING, "shy": PENDING, "other": RUNNING},
+    ),
+    Scenario(
+        "a gang that can never be as it asks leaves the reservation to the next of its queue",
+        nodes=FOUR[:2],
+        hypernodes=RACKS[:1],
+        jobs=[
+            *FULL[:2],
+            small("never", 1, at=1, gang=3, pod_labels={"app": "x"}, extras=apart(term("x"))),
+            large(at=2),
+        ],
+        then=[passes(LATE + 2), finishes("full1"), submits(small("late", 2, at=LATE, on=["n1"]))],
+        policy=Policy(hold=timedelta(0), backfill=Backfill(threshold=timedelta(seconds=300))),
+        expect={"never": PENDING, "large": placed(n1=1), "late": PENDING},
+    ),
+    Scenario(
         "a gang that could never fit gets no reservation",
         nodes=ONE,
         jobs=[*HALF, large(nodes=2)],
@@ -209,6 +311,45 @@ def test_the_start_is_unknown_when_run_times_are_and_the_oldest_pods_are_awaited
     assert row.starts is None
     first = next(pod.node for pod in world.members(("ns", "old")))
     assert row.node in ("n1", first)
+
+
+def test_the_start_of_a_gang_is_not_put_off_by_one_that_found_its_room_beside_it() -> None:
+    world = World(Policy(eviction=Eviction(preempt=False, reclaim=False)))
+    for name in ("default", "other"):
+        world.queue(queue(name))
+    world.node(node("n1", gpu=4))
+    for gang in (small("soon", 2, runs=1000), small("late", 2, runs=3000)):
+        world.submit(gang)
+    world.settle()
+    world.submit(small("first", 2))
+    world.submit(small("second", 2, queue="other", at=1))
+    world.pass_time(LATE + 1)
+    starts = {}
+    for _ in range(2):
+        for decision in world.decide():
+            starts[decision.name] = decision.reservations[0].starts
+            world.carry_out(decision)
+        world.pass_time(601)
+    assert starts == {"first": START + timedelta(seconds=1000), "second": START + timedelta(seconds=3000)}
+
+
+def test_a_rack_that_is_one_no_more_is_not_reserved() -> None:
+    world = World()
+    world.queue(queue("default"))
+    for state in FOUR:
+        world.node(state)
+    for rack in RACKS:
+        world.hypernode(rack)
+    for gang in (*FULL, near(large(nodes=2))):
+        world.submit(gang)
+    world.settle()
+    world.pass_time(LATE)
+    for members, reserved in (((), {"n1", "n2"}), (("n1",), {"n3", "n4"})):
+        if members:
+            world.hypernode(hypernode("r1", 1, *members))
+        (decision,) = world.decide()
+        world.carry_out(decision)
+        assert {row.node for row in decision.reservations} == reserved
 
 
 def test_reservations_stand_and_are_renewed_before_their_time_is_over() -> None:

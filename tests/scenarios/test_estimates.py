@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 from services.scheduler.core.reports import Reporter
 from shared.events import contracts as c
 from tests.scenarios.scenario import Step, job, node, passes, queue, reports, submits
+from tests.scenarios.test_kin import HOST, apart, term
+from tests.scenarios.test_topology import hypernode, near
+from tests.scenarios.test_volumes import mount, mounting
 from tests.scenarios.world import START, World
 
 
@@ -31,6 +34,7 @@ class Case:
     nodes: tuple[c.NodeState, ...] = (node("n1", gpu=4),)
     queues: tuple[c.QueueState, ...] = (queue("default"),)
     then: tuple[Step, ...] = ()
+    racks: tuple[c.HyperNodeState, ...] = ()
 
 
 CASES = [
@@ -127,10 +131,60 @@ CASES = [
         nodes=(node("n1", gpu=4), node("n2", gpu=4)),
     ),
     Case(
-        "nobody is told a start for a gang to which it matters beside whom it is",
-        [pod("a", 4, runs=600), pod("shared", 0, part=500, at=1)],
-        {"shared": None},
-        {"shared": "nobody can say when: not only the amounts matter"},
+        "a gang that takes parts of GPUs may start when they are free",
+        [pod("a", 0, part=700, runs=600), pod("b", 0, part=700, runs=300), pod("shared", 0, part=1000, at=1)],
+        {"shared": 300},
+        {"shared": "when ns/b ends on n1"},
+        nodes=(node("n1", shared=2),),
+    ),
+    Case(
+        "and who comes after it when it ends",
+        [
+            pod("a", 0, part=700, runs=600),
+            pod("first", 0, part=500, at=1, runs=60),
+            pod("second", 0, part=800, at=2),
+        ],
+        {"first": 600, "second": 660},
+        {"second": "when ns/first ends on n1"},
+        nodes=(node("n1", shared=1),),
+    ),
+    Case(
+        "a gang that must be in one rack may start when one has the room",
+        [
+            *(pod(f"p{at}", 4, on=[f"n{at}"], runs=runs) for at, runs in enumerate((100, 400, 200, 300))),
+            near(job("both", gang=2, gpu=4, at=1)),
+        ],
+        {"both": 300},
+        {"both": "when ns/p3 ends"},
+        nodes=tuple(node(f"n{number}", gpu=4) for number in range(4)),
+        racks=(hypernode("r1", 1, "n0", "n1"), hypernode("r2", 1, "n2", "n3")),
+    ),
+    Case(
+        "a gang that must keep away from others may start when they have ended",
+        [
+            pod("a", 1, runs=600, pod_labels={"app": "x"}),
+            pod("full", 4, on=["n2"]),
+            pod("shy", 1, at=1, extras=apart(term("x"))),
+        ],
+        {"shy": 600},
+        {"shy": "when ns/a ends on n1"},
+        nodes=(node("n1", gpu=4, labels={HOST: "n1"}), node("n2", gpu=4, labels={HOST: "n2"})),
+    ),
+    Case(
+        "of a gang that can never be as it asks no start is told",
+        [
+            job("never", gang=2, pod_labels={"app": "x"}, extras=apart(term("x"))),
+            pod("a", 4, runs=600),
+        ],
+        {"never": None},
+        {"never": ""},
+        nodes=(node("n1", gpu=4, labels={HOST: "n1"}),),
+    ),
+    Case(
+        "nobody is told a start for a gang to which volumes of nodes matter",
+        [pod("a", 4, runs=600), pod("mounts", 1, at=1, volumes=mounting(mount("v")))],
+        {"mounts": None},
+        {"mounts": "nobody can say when: volumes"},
     ),
 ]
 
@@ -142,6 +196,8 @@ def test_a_waiting_gang_is_told_when_it_may_start(case: Case) -> None:
         world.queue(state)
     for there in case.nodes:
         world.node(there)
+    for rack in case.racks:
+        world.hypernode(rack)
     for gang in case.jobs:
         world.submit(gang)
     world.settle()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared.events import contracts as c
-from tests.scenarios.scenario import job, node, queue, task
+from tests.scenarios.scenario import job, leaves, node, queue, task
 from tests.scenarios.test_kin import HOST, ZONE, apart, other, term
 from tests.scenarios.test_kin import near as beside
 from tests.scenarios.test_topology import hypernode, near
@@ -92,3 +92,71 @@ def test_kept_room_is_looked_at_again_by_rules_between_pods() -> None:
     world.settle()
     (place,) = on(world, "high")
     assert place not in (None, kept)
+
+
+def test_room_beside_a_pod_that_leaves_is_kept_once_and_used_when_it_has_left() -> None:
+    """The gang must keep away from the pod, which leaves by itself; so nobody has to be evicted for it."""
+    world = two_nodes(
+        job("low", gang=1, gpu=1, on=["n0"], pod_labels={"app": "low"}), job("full", gang=4, gpu=1, on=["n1"])
+    )
+    leaves("low-worker-0")(world)
+    world.submit(job("high", gang=1, gpu=1, priority=9, at=60, extras=apart(term("low"))))
+    (decision,) = world.decide()
+    world.carry_out(decision)
+    assert ([row.node for row in decision.reservations], decision.evictions) == (["n0"], ())
+    for _ in range(3):
+        assert world.decide() == []
+    world.delete_pod(("ns", "low-worker-0"))
+    world.settle()
+    assert on(world, "high") == ["n0"]
+
+
+def sharing(*low: c.Gang) -> World:
+    """A node with two shared GPUs, and gangs of low priority on it."""
+    world = World()
+    world.queue(queue("default"))
+    world.node(node("n0", shared=2))
+    for gang in low:
+        world.submit(gang)
+    world.settle()
+    return world
+
+
+def test_nobody_takes_a_part_of_a_device_that_is_kept_for_another_gang() -> None:
+    """The victims leave one after the other; what the first leaves would do for a gang that came later."""
+    world = sharing(*(job(f"low{number}", gang=1, part=500, at=number) for number in range(4)))
+    world.submit(job("high", gang=1, part=1000, priority=9, at=60))
+    (decision,) = world.decide()
+    world.carry_out(decision)
+    assert len(decision.evictions) == 2
+    assert len(decision.reservations[0].devices) == 1
+    first, second = sorted(world.books.leaving)
+    left = dict(world.books.leaving)
+    del world.books.leaving[second]
+    world.victims_go(remade=False)
+    world.submit(job("late", gang=1, part=500, at=61))
+    world.settle()
+    assert on(world, "late") in ([], [None])
+    world.books.leaving[second] = left[second]
+    world.victims_go(remade=False)
+    world.settle()
+    assert on(world, "high") == ["n0"]
+    assert first not in world.books.pods
+
+
+def test_which_devices_a_gang_gets_is_decided_when_it_lands() -> None:
+    """The device that was kept for it has broken, and another one has become free."""
+    world = sharing(job("low0", gang=1, part=1000), job("low1", gang=1, part=1000, at=1))
+    world.submit(job("high", gang=1, part=500, priority=9, at=60))
+    (decision,) = world.decide()
+    world.carry_out(decision)
+    (kept,) = decision.reservations[0].devices
+    state = world.books.nodes["n0"]
+    devices = tuple(c.Device(cores=0) if at == kept else c.Device() for at in range(2))
+    world.node(state.model_copy(update={"devices": devices}))
+    other_key = next(key for key, pod in world.books.pods.items() if pod.devices == (1 - kept,))
+    world.remove_gang((other_key[0], world.books.pods[other_key].gang or ""))
+    world.victims_go(remade=False)
+    world.settle()
+    (pod,) = world.members(("ns", "high"))
+    assert (pod.node, pod.devices) == ("n0", (1 - kept,))

@@ -6,7 +6,7 @@ the same events, and knows nothing of the model's inside.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -19,6 +19,7 @@ from shared.events import contracts as c
 from tests.scenarios.among_pods import There, check_among
 from tests.scenarios.mounting import check_volumes
 from tests.scenarios.nearness import check_near
+from tests.scenarios.sharing import asked_of, check_alone, counts, room_of
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 Key = tuple[str, str]
@@ -367,19 +368,40 @@ class World:
         there += [There(row[0], gang.namespace, row[2], own[row[1]], True) for row in decision.rows]
         check_among(there, self.books.nodes)
         check_volumes(there, self.books.nodes)
+        for node in {row[2] for row in decision.rows}:
+            check_alone(self._devices_on(node, decision))
+
+    def _devices_on(self, node: str, decision: Decision) -> Iterator[tuple[c.Shape, tuple[int, ...]]]:
+        """Yield what pods on a node take of devices, those in flight and in a decision included."""
+        flying: dict[Key, tuple[c.Shape, tuple[int, ...]]] = {}
+        for one in (*self.books.flying.values(), decision):
+            tasks = self.books.gangs[decision.namespace, decision.name].tasks
+            shapes = self.books.shapes.get(one.number) or {task.name: task.shape for task in tasks}
+            for name, task, on, _ in one.rows:
+                if on == node:
+                    flying[one.namespace, name] = shapes[task], one.devices.get(name, ())
+        for key, pod in self.books.pods.items():
+            if pod.node == node and pod.phase not in ("Succeeded", "Failed"):
+                flying.pop(key, None)
+                yield pod.shape, pod.devices
+        yield from flying.values()
 
     def charges(self) -> list[tuple[str, str | None, dict[str, int]]]:
         """Node, queue and requests of each bound pod and each pod in flight."""
         found: list[tuple[str, str | None, dict[str, int]]] = [
-            (pod.node, pod.queue or None, {**pod.shape.requests, "pods": 1})
+            (pod.node, pod.queue or None, self._asked(pod))
             for pod in self.books.pods.values()
             if pod.node is not None and pod.phase not in ("Succeeded", "Failed")
         ]
         for number, decision in self.books.flying.items():
-            for _, task, node, _ in decision.rows:
-                requests = self.books.shapes[number][task].requests
-                found.append((node, self.books.queue_of[number], {**requests, "pods": 1}))
+            for name, task, node, _ in decision.rows:
+                state, devices = self.books.nodes.get(node), decision.devices.get(name, ())
+                amounts = asked_of(self.books.shapes[number][task], devices, state)
+                found.append((node, self.books.queue_of[number], amounts))
         return found
+
+    def _asked(self, pod: c.PodState) -> dict[str, int]:
+        return asked_of(pod.shape, pod.devices, self.books.nodes.get(pod.node or ""))
 
     def used(self) -> dict[str, dict[str, int]]:
         """What is used on each node, by resource."""
@@ -388,7 +410,7 @@ class World:
     def releasing(self) -> dict[str, dict[str, int]]:
         """What of it is used by pods that are being deleted."""
         return _sums(
-            (pod.node, {**pod.shape.requests, "pods": 1})
+            (pod.node, self._asked(pod))
             for pod in self.books.pods.values()
             if pod.node is not None and pod.phase not in ("Succeeded", "Failed") and self._leaves(pod)
         )
@@ -402,13 +424,19 @@ class World:
     def kept(self) -> dict[str, dict[str, int]]:
         """What is kept on each node for gangs, of what decisions said: as far as the model still keeps it."""
         return _sums(
-            (one.node, one.resources)
+            (one.node, self._kept_by(key, one))
             for key, decision in self.books.earmarks.items()
             if (mark := self.model.earmarks.of(key)) is not None and mark.number == decision.number
             for one in decision.reservations
             if key
             == ((one.gang.namespace, one.gang.name) if one.gang else (decision.namespace, decision.name))
         )
+
+    def _kept_by(self, key: Key, one: c.Reservation) -> dict[str, int]:
+        shape = next(task.shape for task in self.books.gangs[key].tasks if task.name == one.task)
+        amounts = asked_of(shape, one.devices, self.books.nodes.get(one.node))
+        parts = {name: each * one.pods for name, each in amounts.items() if name.startswith("device/")}
+        return one.resources | parts
 
     def check_room(self, touched: set[str]) -> None:
         """Invariant 2: a node that was given a pod holds no more than it has, in any resource.
@@ -421,15 +449,17 @@ class World:
                 more = max(0, amount - releasing.get(node, {}).get(name, 0))
                 used.setdefault(node, {})[name] = used.get(node, {}).get(name, 0) + more
         for node in touched:
-            there = self.books.nodes[node].allocatable
+            there = room_of(self.books.nodes[node])
             for name, amount in used[node].items():
+                if not counts(name, there):
+                    continue
                 assert amount <= there.get(name, 1 << 40 if name == "pods" else 0), (node, name, used[node])
 
     def check_kept(self, touched: set[str]) -> None:
         """And once all that leaves it has left, a node has what is kept on it."""
         used, kept, releasing = self.used(), self.kept(), self.releasing()
         for node in touched:
-            there, leaves = self.books.nodes[node].allocatable, releasing.get(node, {})
+            there, leaves = room_of(self.books.nodes[node]), releasing.get(node, {})
             for name, amount in kept.get(node, {}).items():
                 left = used.get(node, {}).get(name, 0) - leaves.get(name, 0)
                 assert left + amount <= there.get(name, 1 << 40 if name == "pods" else 0), (node, name)

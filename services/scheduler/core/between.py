@@ -107,8 +107,8 @@ class Between:
     def _present(self, column: int, key: str) -> tuple[FloatArray, CodeArray]:
         """Return the sums of pods that are there: not of those for which room is kept."""
         nodes, labels = self._nodes, self._nodes.label(key)
-        kept = np.maximum(nodes.earmarked[column] - nodes.releasing[column], 0)
-        there = nodes.used[column] - kept
+        kept = np.maximum(nodes.earmarked[column] - nodes.releasing[column], 0) + nodes.kept[column]
+        there = np.maximum(nodes.used[column] - kept, 0)
         sums = np.bincount(labels.codes, weights=there, minlength=len(labels.values)).astype(np.float64)
         return sums, labels.codes
 

@@ -70,7 +70,9 @@ def choose(gang: Gang, counts: dict[Shape, int]) -> None:
     """Let a gang's minimum be made of so many of each shape: first of those that it names."""
     must: list[Pick] = []
     more: list[Pick] = []
-    left = dict(counts)
+    left: dict[Shape, int] = {}
+    for shape, count in counts.items():
+        left[shape.bare] = left.get(shape.bare, 0) + count
     fixed, free = _divide(gang)
     for pick in (*fixed, *free):
         count = left.get(pick.shape, 0)

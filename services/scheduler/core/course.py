@@ -3,6 +3,9 @@
 A course is one reading of the run times. Gangs are added to it in the order in which they come: each finds
 its room beside those before it, as if their room had been theirs already, and holds it until it ends itself.
 Pods of which nobody knows when they end never do. So a start that is found is one that can be told.
+
+Where amounts alone say where a gang goes, only they are looked at; any other is placed for trial by the
+search that places every gang.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ from services.scheduler.core.gangs import Key
 from services.scheduler.core.lanes import Lane
 from services.scheduler.core.model import Model
 from services.scheduler.core.queues import Queue
-from services.scheduler.core.starts import PodsThere
+from services.scheduler.core.shapes import Shape
+from services.scheduler.core.starts import PodsThere, land
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,13 @@ class Course:
         known = known[np.argsort(ends[known], kind="stable")]
         self._ends: FloatArray = np.maximum(ends[known], self._now)
         self._slots: SlotArray = there.slots[known]
-        self._shapes: IntArray = there.shapes[known]
+        self._kinds = list(model.shapes.by_number)
+        """Shapes by number, and after them shapes on devices."""
+        self._number_of = {shape: number for number, shape in enumerate(self._kinds)}
+        numbers = there.shapes.copy()
+        for at, shape in there.placed:
+            numbers[at] = self._number(shape)
+        self._shapes: IntArray = numbers[known]
         self._queues: IntArray = there.queues[known]
         self._counts: IntArray = np.ones(known.size, np.int64)
         first_flying = ends.size - len(there.flying)
@@ -61,9 +71,9 @@ class Course:
         self._gangs: list[Key] = list(there.flying)
 
     @property
-    def height(self) -> int:
-        """How many resources it knows of."""
-        return len(self._free)
+    def is_current(self) -> bool:
+        """Whether it knows all resources, and all nodes, that there are by now."""
+        return self._free.shape == self._model.nodes.used.shape
 
     @property
     def size(self) -> int:
@@ -72,7 +82,7 @@ class Course:
 
     def soonest(self, lane: Lane, places: tuple[Place, ...] | None = None) -> Found | None:
         """Return when a gang of a lane finds room, on ``places`` if they are chosen already; None: never."""
-        columns = sorted({column for shape, _ in lane.shapes for column, _ in shape.amounts})
+        columns = self._columns(lane)
         bounds = self._bounds()
         low = self._quota(lane, bounds)
         if low is None:
@@ -91,8 +101,9 @@ class Course:
         self._gangs.append(key)
         for shape, slots, counts in places:
             where, pods = np.array(slots, np.intp), np.array(counts, np.int64)
-            for column, amount in shape.amounts:
+            for column, amount in shape.charged:
                 self._free[column, where] -= amount * pods
+            for column, amount in shape.amounts:
                 for level in queue.chain:
                     held = self._held.get((level, column), 0)
                     self._held[level, column] = held + amount * int(pods.sum())
@@ -101,12 +112,25 @@ class Course:
             at = int(np.searchsorted(self._ends, until, side="right"))
             self._ends = np.insert(self._ends, at, np.full(where.size, until))
             self._slots = np.insert(self._slots, at, where)
-            self._shapes = np.insert(self._shapes, at, np.full(where.size, shape.number))
+            self._shapes = np.insert(self._shapes, at, np.full(where.size, self._number(shape)))
             self._queues = np.insert(self._queues, at, np.full(where.size, number))
             self._counts = np.insert(self._counts, at, pods)
             self._who = np.insert(self._who, at, np.full(where.size, gang))
 
     # ------------------------------------------------------------------ inside
+
+    def _number(self, shape: Shape) -> int:
+        """Return the number of a shape, on devices or not."""
+        number = self._number_of.setdefault(shape, len(self._kinds))
+        if number == len(self._kinds):
+            self._kinds.append(shape)
+        return number
+
+    def _columns(self, lane: Lane) -> list[int]:
+        """Return the columns that say where a lane's gangs have room."""
+        asked = {column for shape in lane.offered for column in shape.columns}
+        devices = any(shape.devices for shape in lane.offered)
+        return sorted(asked.union(self._model.resources.of_devices if devices else ()))
 
     def _bounds(self) -> IntArray:
         """Return how many pods have ended: now, and at each time at which some do."""
@@ -138,12 +162,11 @@ class Course:
 
     def _amounts(self, column: int, first: int = 0, last: int | None = None) -> IntArray:
         """Return what pods hold of a resource."""
-        shapes = self._model.shapes.by_number
         part = slice(first, last)
-        each = np.zeros(len(shapes), np.int64)
+        each = np.zeros(len(self._kinds), np.int64)
         numbers = self._shapes[part]
         for number in np.flatnonzero(np.bincount(numbers, minlength=1)).tolist():
-            each[number] = dict(shapes[number].amounts).get(column, 0)
+            each[number] = dict(self._kinds[number].charged).get(column, 0)
         return each[numbers] * self._counts[part]
 
     def _freed(self, free: IntArray, columns: list[int], first: int, last: int) -> IntArray:
@@ -183,6 +206,8 @@ class Course:
         return high, found
 
     def _room(self, lane: Lane, places: tuple[Place, ...] | None, free: IntArray) -> tuple[Place, ...] | None:
+        if places is None and not lane.is_simple:
+            return self._landing(lane, free)
         if places is None:
             found = filling.places(self._model.nodes, lane.shapes, free.copy(), self._shut)
             return None if found is None else tuple(found)
@@ -192,6 +217,17 @@ class Course:
             for column, amount in row.items()
         )
         return places if enough else None
+
+    def _landing(self, lane: Lane, free: IntArray) -> tuple[Place, ...] | None:
+        """Return where the search places a gang when so much is free, and nothing is reserved."""
+        model = self._model
+        nodes, columns = model.nodes, self._columns(lane)
+        less = np.zeros_like(free)
+        with model.reservations.instead(()):
+            less[columns] = free[columns] - nodes.allocatable[columns] + nodes.used[columns]
+            with nodes.relieved(less):
+                parts = land(model, lane)
+        return None if parts is None else tuple(place for part in parts for place in part)
 
     def _after(
         self, bounds: IntArray, number: int, places: tuple[Place, ...], queue: Queue

@@ -18,7 +18,9 @@ from services.scheduler.core.clearing import clear
 from services.scheduler.core.decisions import Decision, Flight, Outcome
 from services.scheduler.core.defragment import defragment
 from services.scheduler.core.displace import begin, make_room
+from services.scheduler.core.earmarks import Earmark
 from services.scheduler.core.gangs import NOTHING, Gang, Member, OrderKey, Pick, by_shape, first
+from services.scheduler.core.held import leaving
 from services.scheduler.core.index import Taken
 from services.scheduler.core.lanes import (
     Behind,
@@ -34,7 +36,7 @@ from services.scheduler.core.lanes import (
 from services.scheduler.core.layout import by_group, in_parts, in_steps, is_laid_out, layout_of, plain_layout
 from services.scheduler.core.model import Model
 from services.scheduler.core.near import Placed
-from services.scheduler.core.placing import find_any, place, place_shapes
+from services.scheduler.core.placing import find_any, place, place_reserved, place_shapes
 from services.scheduler.core.plan import Plan, Trial, take_back
 from services.scheduler.core.queues import Queue
 from services.scheduler.core.reserving import next_renewal, reserve
@@ -120,13 +122,14 @@ class _Cycle:
         model = self.model
         for mark in sorted(model.earmarks, key=lambda one: model.gangs[one.key].order):
             gang = model.gangs[mark.key]
-            if mark.is_over or not model.earmarks.is_free(mark) or (mark.moves and not _is_back(gang)):
+            back = not mark.moves or (_is_back(gang) and model.earmarks.is_free(mark))
+            if mark.is_over or not back:
                 continue
-            layout, choice = arrangement_of(model, gang)
-            lane = model.waiting.lane_of(gang, layout, choice)
-            if not lane.is_plain:
+            if is_laid_out(gang) or not all(shape.bare.is_plain for shape, _, _ in mark.places):
                 if not any(map(model.is_there, mark.victims)):
-                    self._land(gang, lane)
+                    self._land(gang, mark)
+                continue
+            if not model.earmarks.is_free(mark):
                 continue
             picks, places = mark.divide(gang) if mark.moves else (gang.needs.must, mark.places)
             model.earmarks.drop(mark.key)
@@ -136,15 +139,25 @@ class _Cycle:
                 taken.append((shape, Taken(list(slots), list(counts))))
             self._book(gang, picks, taken, more=not mark.moves)
 
-    def _land(self, gang: Gang, lane: Lane) -> None:
-        """Place a gang for which it matters where others are: these may be others than when room was kept."""
-        self.model.earmarks.drop(gang.key)
+    def _land(self, gang: Gang, mark: Earmark) -> None:
+        """Place a gang for which it matters where others are: these may be others than when room was kept.
+
+        Where it would land once all that is leaving has left, it waits for that.
+        """
+        model = self.model
+        lane = model.waiting.lane_of(gang, *arrangement_of(model, gang))
+        model.earmarks.drop(gang.key)
         with self._plan.attempt() as trial:
-            placed, stop = place(self.model, trial, lane)
+            placed, stop = place(model, trial, lane)
             if stop is None:
                 trial.commit()
         if stop is not None:
-            assign(self.model, gang, self.now)
+            with model.nodes.relieved(leaving(model.nodes)), self._plan.attempt() as trial:
+                waits = place(model, trial, lane)[1] is None
+            if waits:
+                model.earmarks.restore(mark)
+            else:
+                assign(model, gang, self.now)
             return
         if lane.choice is not None:
             choose(gang, {shape: sum(taken.counts) for shape, taken in placed[0]})
@@ -209,7 +222,8 @@ class _Cycle:
         if stop is not None:
             return [], stop
         placed, stop = self._tried(lane, gang)
-        usable = usable_by(self.model, gang, self.now) if isinstance(stop, NoRoom) else ()
+        lacks = isinstance(stop, NoRoom | NoDomain)
+        usable = usable_by(self.model, gang, self.now) if lacks else ()
         if usable:
             with self.model.reservations.lifted(usable):
                 found, still = self._tried(lane, gang)
@@ -253,10 +267,21 @@ class _Cycle:
         entry = model.promises.obstacle(lane)
         with self._plan.attempt() as trial:
             placed, stop = place_shapes(model, trial, lane.shapes, lane.layout)
+            if stop is not None and (there := self._place_reserved(trial, lane, gang)) is not None:
+                placed, stop = there, None
             if stop is None and entry is None:
                 placed = self._in_company(trial, gang, placed)
                 trial.commit()
             return ([], stop or entry) if stop or entry else (placed, None)
+
+    def _place_reserved(self, trial: Trial, lane: Lane, gang: Gang) -> Placed | None:
+        """Place where room is reserved, if all of that is free: with more room the search may find less."""
+        reservations = self.model.reservations
+        mark = reservations.of(gang.key)
+        if mark is None or not reservations.is_free(mark):
+            return None
+        trial.rollback()
+        return place_reserved(self.model, trial, lane, mark)
 
     def _in_company(self, trial: Trial, gang: Gang, placed: Placed) -> Placed:
         """Place anew, as its tasks wish it, a gang that has room; where that does not work it stays."""
@@ -277,8 +302,7 @@ class _Cycle:
         """Place as many of what is offered as are needed, or none."""
         counts = find_any(self.model, choice)
         if counts is None:
-            lane.taking = lane.total
-            return [], NoRoom(*lane.shapes[0], fits=0, together=True)
+            return self._place_chosen(lane, gang)
         lane.taking = amounts_of(counts)
         stop = self._over(lane) or self.model.promises.obstacle(lane)
         if stop is not None:
@@ -290,6 +314,25 @@ class _Cycle:
             placed = self._in_company(trial, gang, [trial.since(0)])
             trial.commit()
             return placed, None
+
+    def _place_chosen(self, lane: Lane, gang: Gang) -> tuple[Placed, Stop | None]:
+        """Place those of a gang's members for which room is reserved and free, if no search finds any."""
+        model = self.model
+        mark = model.reservations.of(gang.key)
+        if mark is not None and model.reservations.is_free(mark):
+            counts = mark.counts()
+            lane.taking = amounts_of(counts)
+            stop = self._over(lane) or model.promises.obstacle(lane)
+            if stop is not None:
+                return [], stop
+            with self._plan.attempt() as trial:
+                placed = place_reserved(model, trial, lane, mark)
+                if placed is not None:
+                    choose(gang, counts)
+                    trial.commit()
+                    return placed, None
+        lane.taking = lane.total
+        return [], NoRoom(*lane.shapes[0], fits=0, together=True)
 
     def _hold(self, lane: Lane, stop: Stop) -> None:
         """Keep later gangs off what this one lacks, if it could ever have it and not for too long.
@@ -314,7 +357,7 @@ class _Cycle:
     def _watch(self, lane: Lane, gang: Gang, stop: Stop) -> None:
         """See to it that room is reserved for a gang that finds none for too long."""
         kept = isinstance(stop, NoEntry) and self.model.reservations.of(gang.key) is not None
-        if self.model.policy.backfill.enabled and (kept or isinstance(stop, NoRoom)):
+        if self.model.policy.backfill.enabled and (kept or isinstance(stop, NoRoom | NoDomain)):
             at = lane.held_until(self.model.policy.late_after.total_seconds())
             self.model.waiting.watch(lane, at, self.now.timestamp())
 

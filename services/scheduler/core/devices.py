@@ -22,7 +22,7 @@ import numpy.typing as npt
 from services.scheduler.core.columns import BoolArray, IntArray, SlotArray
 from services.scheduler.core.eligible import Eligible
 from services.scheduler.core.nodes import Nodes
-from services.scheduler.core.resources import UNLIMITED, Amounts, device_name
+from services.scheduler.core.resources import UNLIMITED, device_name
 from services.scheduler.core.shapes import Asked, Part, Shape
 from shared.events.contracts import Device, DeviceRequest
 
@@ -104,9 +104,9 @@ class Devices:
                 for part, amount in enumerate((cores, memory, 1)):
                     name = device_name(at, part)
                     added[name] = added.get(name, 0) + amount
-            charged: Amounts = (*shape.charged, *resources.amounts(added))
+            amounts = resources.amounts(added)
             self._nodes.fit_columns()
-            found = shape.placed[parts] = shape.on(tuple(at for at, _, _ in parts), charged)
+            found = shape.placed[parts] = shape.on(tuple(at for at, _, _ in parts), amounts)
         return found
 
     def _memory_on(self, request: DeviceRequest, at: int, slot: int) -> int:

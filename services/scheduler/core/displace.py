@@ -93,7 +93,7 @@ def kept_rows(
     groups = by_shape(picks)
     names = model.resources.names
     for shape, slots, counts in places:
-        pick = groups[shape][0]
+        pick = groups[shape.bare][0]
         task = gang.tasks[pick.task]
         for slot, count in zip(slots, counts, strict=True):
             yield Reservation.model_construct(
@@ -103,4 +103,5 @@ def kept_rows(
                 task=task.name,
                 pods=count,
                 member=task.names[pick.members[0]],
+                devices=shape.on_devices,
             )

@@ -25,7 +25,7 @@ from services.scheduler.core.shapes import Shape
 from services.scheduler.core.timers import Timers
 
 Place = tuple[Shape, tuple[int, ...], tuple[int, ...]]
-"""A shape, distinct slots, and how many pods on each."""
+"""A shape, on devices where it takes parts of them, distinct slots, and how many pods on each."""
 Victim = tuple[str, str, str]
 """namespace, pod, UID"""
 
@@ -57,6 +57,13 @@ class Earmark:
             for column, limit in level.capability or ()
         )
 
+    def counts(self) -> dict[Shape, int]:
+        """Return for how many pods of each shape it is, whichever devices they have."""
+        found: dict[Shape, int] = {}
+        for shape, _, counts in self.places:
+            found[shape.bare] = found.get(shape.bare, 0) + sum(counts)
+        return found
+
     def suits(self, gang: Gang) -> bool:
         """Whether it is this generation's, in this queue, and for exactly what the gang needs now.
 
@@ -67,9 +74,7 @@ class Earmark:
             return False
         if not self.moves and contract.generation != self.generation:
             return False
-        kept: dict[int, int] = {}
-        for shape, _, counts in self.places:
-            kept[shape.number] = kept.get(shape.number, 0) + sum(counts)
+        kept = {shape.number: count for shape, count in self.counts().items()}
         needs = _counts(gang.needs.must)
         if self.moves:
             return all(count <= kept.get(number, 0) for number, count in needs.items())
@@ -128,6 +133,11 @@ class Earmarks:
             self._charge(mark, -1)
         return mark
 
+    def restore(self, mark: Earmark) -> None:
+        """Keep again what was dropped a moment ago."""
+        self._of[mark.key] = mark
+        self._charge(mark, 1)
+
     def due(self, now: float) -> list[Earmark]:
         """Return the earmarks whose time is over."""
         return [mark for mark in self.timers.due(now) if self._of.get(mark.key) is mark]
@@ -161,8 +171,9 @@ class Earmarks:
     def is_possible(self, mark: Earmark) -> bool:
         """Whether its nodes still take its gang's pods."""
         for shape, slots, _ in mark.places:
-            shape.rules.refresh()
-            if not all(shape.rules.allowed.item(slot) for slot in slots):
+            rules = shape.bare.rules
+            rules.refresh()
+            if not all(rules.allowed.item(slot) for slot in slots):
                 return False
         return True
 
@@ -192,12 +203,12 @@ def _running(slots: Iterable[int], counts: Iterable[int]) -> Iterator[tuple[int,
 
 
 def by_slot(places: Iterable[Place]) -> dict[int, dict[int, int]]:
-    """Return what pods on places need: amounts by slot and column."""
+    """Return what pods on places are charged for: amounts by slot and column."""
     needs: dict[int, dict[int, int]] = {}
     for shape, slots, counts in places:
         for slot, count in zip(slots, counts, strict=True):
             row = needs.setdefault(slot, {})
-            for column, amount in shape.amounts:
+            for column, amount in shape.charged:
                 row[column] = row.get(column, 0) + amount * count
     return needs
 

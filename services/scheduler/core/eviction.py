@@ -87,9 +87,9 @@ class Evictor:
         return found
 
     def _asks(self, lane: Lane, gang: Gang) -> bool:
-        """Whether a gang may evict, and it could help. Parts of devices are not looked at."""
+        """Whether a gang may evict, and it could help."""
         lacks = not lane.surplus and isinstance(lane.stop, NoRoom | NoDomain | NoQuota)
-        return lacks and not lane.takes_parts and gang.contract.priority_class not in self._model.peaceful
+        return lacks and gang.contract.priority_class not in self._model.peaceful
 
     # ------------------------------------------------------------------ what was searched for before
 
@@ -182,8 +182,7 @@ class Evictor:
         if not bundles:
             return None
         request = Request(lane.shapes, bundles, claim, self._deficits(lane), self._policy.most_victims)
-        simple = lane.is_plain and lane.choice is None
-        found = Search(model, request).run() if simple else Landing(model, lane, request).run()
+        found = Search(model, request).run() if lane.is_simple else Landing(model, lane, request).run()
         return found if found is not None and self._is_due(lane, claim, found) else None
 
     def _is_due(self, lane: Lane, claim: Claim, found: Found) -> bool:

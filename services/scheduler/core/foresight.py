@@ -21,7 +21,7 @@ from services.scheduler.core.gangs import Gang, Key
 from services.scheduler.core.lanes import Behind, Lane, NoDomain, NoEntry, NoQuota, NoRoom
 from services.scheduler.core.model import Model
 from services.scheduler.core.settle import could_ever_fit
-from services.scheduler.core.starts import PodsThere, pods_there
+from services.scheduler.core.starts import PodsThere, lands_alone, pods_there
 
 _MOST_GANGS: Final = 100
 _MOST_LOOKS: Final = 2_000_000
@@ -90,7 +90,7 @@ class Foresight:
 
     def _look(self, gang: Gang) -> Outlook:
         lane, model = gang.lane, self._model
-        if lane is None or lane.surplus or model.nodes.used.shape[0] != self._likely.height:
+        if lane is None or lane.surplus or not self._likely.is_current:
             return Outlook()
         mark = model.reservations.of(gang.key)
         why = self._unforeseen(lane)
@@ -103,7 +103,8 @@ class Foresight:
         if self._late is not self._likely:
             late = self._start(self._late, gang, lane, places, None if learned is None else learned.most)
         if found is None:
-            return Outlook(words=_UNTOLD) if could_ever_fit(model, lane) else Outlook()
+            ever = could_ever_fit(model, lane) and lands_alone(model, gang, lane)
+            return Outlook(words=_UNTOLD) if ever else Outlook()
         passes = self._passes(lane)
         half = max(found.at, passes)
         most = None if late is None else datetime.fromtimestamp(max(late.at, half), UTC)
@@ -145,8 +146,10 @@ class Foresight:
                 pass
             case _:
                 return Outlook()
-        if not lane.is_plain or lane.choice is not None:
-            return Outlook(words="nobody can say when: not only the amounts matter to it, but where they are")
+        if not lane.is_foreseeable:
+            return Outlook(
+                words="nobody can say when: volumes, or what stays free beside others, matter to it"
+            )
         return None
 
     def _passes(self, lane: Lane) -> float:

@@ -85,6 +85,12 @@ class Kin:
     """Volumes that one pod at a time mounts."""
 
     @property
+    def columns(self) -> set[int]:
+        """The columns of those that it asks for, and of those that keep it away."""
+        terms = (*self.near, *self.apart, *self.wishes, *self.banned)
+        return {one.column for one in terms} | {one.column for one in (*self.spread, *self.even)}
+
+    @property
     def binds(self) -> bool:
         """Whether placing depends on where other pods are."""
         others = self.near or self.apart or self.spread or self.wishes or self.even or self.banned

@@ -1,8 +1,8 @@
 """The search for victims where amounts do not say whether a gang has room.
 
-Where pods lie, or beside whom, matters to gangs with a layout or with rules between pods, and of some the
-minimum may be made of several things. So they are placed for trial, by the search that places every gang, as
-if all that is leaving and the victims had gone; then all of it is taken back.
+Where pods lie, or beside whom, matters to gangs with a layout or with rules between pods, some take parts of
+devices, and of some the minimum may be made of several things. So they are placed for trial, by the search
+that places every gang, as if all that is leaving and the victims had gone; then all of it is taken back.
 
 In the order in which bundles go, the shortest beginning is looked for after which the gang lands. Of that
 only what lies where it lands is kept, if that is enough. Then bundles stay that it can do without, the most
@@ -17,15 +17,12 @@ import numpy as np
 
 from services.scheduler.core.bundles import Bundle
 from services.scheduler.core.columns import IntArray
+from services.scheduler.core.held import held_by, leaving
 from services.scheduler.core.lanes import Lane
 from services.scheduler.core.model import Model
-from services.scheduler.core.placing import place
+from services.scheduler.core.placing import Places, place, places_of
 from services.scheduler.core.plan import Plan
 from services.scheduler.core.search import Found, Request
-from services.scheduler.core.shapes import Shape
-
-Places = dict[Shape, dict[int, int]]
-"""Pods by shape and slot."""
 
 
 class Landing:
@@ -113,19 +110,12 @@ class Landing:
             placed, stop = place(model, trial, self._lane)
             if stop is not None:
                 return None
-            places: Places = {}
-            for shape, taken in (one for part in placed for one in part):
-                on = places.setdefault(shape, {})
-                for slot, count in zip(taken.slots, taken.counts, strict=True):
-                    on[slot] = on.get(slot, 0) + count
-            return places
+            return places_of(one for part in placed for one in part)
 
 
 def freed(model: Model, bundles: Iterable[Bundle]) -> IntArray:
     """Return what is free once bundles and all that is leaving have gone, and is not now: [column, slot]."""
-    nodes, victims = model.nodes, model.victims
-    nodes.fit_columns()
-    more: IntArray = np.maximum(nodes.releasing - nodes.earmarked, 0)
+    more = leaving(model.nodes)
     rows = np.array([row for one in bundles for row in one.rows], np.intp)
-    model.shapes.add_held(more, victims.slot[rows], victims.shape[rows], charged=True)
+    held_by(model.victims, model.shapes, rows).add_to(more)
     return more

@@ -123,6 +123,8 @@ class Lane:
     """While it holds: all that it needs, so that a gang before it which lacks that is noticed."""
     late_at: float = inf
     """While it lacks room: when its head has waited for so long that some is reserved (POSIX seconds)."""
+    lands: tuple[Hashable, bool] | None = None
+    """Whether its gangs would land if nobody else were there, as of what that depends on."""
     in_vain: InVain | None = None
     """The last search for victims for its head, if it was one in vain."""
     followers: dict[Lane, None] = field(default_factory=dict["Lane", None])
@@ -173,6 +175,22 @@ class Lane:
     def takes_parts(self) -> bool:
         """Whether its pods take parts of devices."""
         return any(shape.devices for shape in self.offered)
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether amounts alone say where a gang goes, and its minimum names its members."""
+        return self.is_plain and self.choice is None
+
+    @property
+    def is_foreseeable(self) -> bool:
+        """Whether columns of the nodes tell all that its pods take, and so what frees it.
+
+        Not where they mount volumes that nodes count, or leave something beside scarce resources.
+        """
+        return not any(
+            shape.mounts is not None or shape.leaves or (shape.kin is not None and shape.kin.alone)
+            for shape in self.offered
+        )
 
     @property
     def starts(self) -> bool:

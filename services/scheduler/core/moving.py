@@ -209,7 +209,7 @@ class Mover:
         request = Request(
             lane.shapes, bundles, _Allowed(self._model), most=self._model.policy.defragmentation.most_pods
         )
-        if lane.is_plain and lane.choice is None:
+        if lane.is_simple:
             return Search(self._model, request).run()
         return Landing(self._model, lane, request).run()
 
@@ -219,7 +219,7 @@ class Mover:
         moves = Moves(found.places, found.bundles)
         homeless: set[Gang] = set()
         with model.nodes.relieved(freed(model, found.bundles)), Plan(model).attempt() as trial:
-            if lane.is_plain and lane.choice is None:
+            if lane.is_simple:
                 trial.retake([(shape, Taken(list(on), list(counts))) for shape, on, counts in found.places])
             else:
                 place(model, trial, lane)

@@ -9,7 +9,7 @@ highest there is: that is the whole cluster, as in Volcano.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -61,6 +61,20 @@ def shortage(model: Model, layout: Layout, room: Room) -> NoDomain | None:
         if next(_candidates(model, near, anchors, counts, None, room), None) is None:
             return _nearest(model, near, anchors, counts, room)
     return None
+
+
+def holds(model: Model, layout: Layout, slots: Mapping[str, SlotArray]) -> bool:
+    """Whether pods of groups on these slots, with those that are there, are as near as a layout asks."""
+    every = np.unique(np.concatenate([*slots.values(), np.zeros(0, np.intp)]))
+    asked = [(layout.near, layout.anchors, every)]
+    asked += [(part.near, part.anchors, slots.get(part.group, every[:0])) for part in layout.parts]
+    for near, anchors, some in asked:
+        if near is None or _anywhere(model, near):
+            continue
+        held = np.union1d(_slots(model, anchors), some)
+        if not any(tier.holding(held).any() for tier in allowed(model.domains, near)):
+            return False
+    return True
 
 
 def _place_parts(model: Model, trial: Trial, layout: Layout, ground: Domain | None) -> Placed | None:

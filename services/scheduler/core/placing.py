@@ -5,16 +5,23 @@ The same search places gangs, and says where one would land if others had gone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+import numpy as np
 
 from services.scheduler.core import near
 from services.scheduler.core.choice import Choice
+from services.scheduler.core.index import Taken
 from services.scheduler.core.lanes import Lane, NoRoom, Stop
 from services.scheduler.core.layout import Layout
 from services.scheduler.core.model import Model
 from services.scheduler.core.near import Placed
 from services.scheduler.core.plan import Plan, Trial
+from services.scheduler.core.reservations import Reserved
 from services.scheduler.core.shapes import Shape
+
+Places = dict[Shape, dict[int, int]]
+"""Pods by shape, on devices where they take parts of them, and slot."""
 
 
 def place(model: Model, trial: Trial, lane: Lane) -> tuple[Placed, Stop | None]:
@@ -44,6 +51,46 @@ def place_shapes(
         if not trial.place(shape, count):
             return [], NoRoom(shape, count, trial.fits(shape), together=True)
     return [trial.since(0)], None
+
+
+def places_of(taken: Iterable[tuple[Shape, Taken]]) -> Places:
+    """Return where pods were placed."""
+    places: Places = {}
+    for shape, some in taken:
+        for slot, one in zip(some.places(), some.shapes(shape), strict=True):
+            on = places.setdefault(one, {})
+            on[slot] = on.get(slot, 0) + 1
+    return places
+
+
+def place_reserved(model: Model, trial: Trial, lane: Lane, mark: Reserved) -> Placed | None:
+    """Place a lane's gang where room is reserved for it; None: it is not all there, or not near any more."""
+    layout, before = lane.layout, trial.mark
+    if layout is not None and not near.holds(model, layout, mark.by_group()):
+        return None
+    groups = [""] if layout is None else [part.group for part in layout.parts]
+    placed: Placed = []
+    for group in groups:
+        begin = trial.mark
+        places = [
+            one for one, of in zip(mark.places, mark.groups, strict=True) if layout is None or of == group
+        ]
+        for shape, slots, counts in sorted(places, key=lambda one: one[0].follows):
+            for slot, count in zip(slots, counts, strict=True):
+                if not trial.place_among(shape.bare, np.array([slot], np.intp), count):
+                    trial.rollback(before)
+                    return None
+        placed.append(_merged(trial.since(begin)))
+    return placed
+
+
+def _merged(taken: Iterable[tuple[Shape, Taken]]) -> list[tuple[Shape, Taken]]:
+    """Return what was taken of each shape as one."""
+    found: dict[Shape, Taken] = {}
+    for shape, some in taken:
+        one = found.get(shape, Taken([], []))
+        found[shape] = Taken(one.slots + some.slots, one.counts + some.counts, [*one.placed, *some.placed])
+    return list(found.items())
 
 
 def find_any(model: Model, choice: Choice) -> dict[Shape, int] | None:

@@ -11,7 +11,7 @@ and on the decision that made the reservation, and on nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
@@ -20,8 +20,9 @@ from typing import Final
 import numpy as np
 
 from services.scheduler.core.columns import IntArray, SlotArray
-from services.scheduler.core.earmarks import Earmark
+from services.scheduler.core.earmarks import Earmark, by_slot
 from services.scheduler.core.gangs import Key
+from services.scheduler.core.held import Held, on_devices
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.shapes import Shapes
 from services.scheduler.core.victims import Victims
@@ -36,12 +37,21 @@ class Reserved(Earmark):
 
     start: float = inf
     """When all of it should be free (POSIX seconds); infinite: nobody knows."""
+    groups: tuple[str, ...] = ()
+    """Of which of the gang's groups the pods on each of ``places`` are."""
     slots: SlotArray = field(default_factory=lambda: np.zeros(0, np.intp))
     """Its nodes."""
     needs: IntArray = field(default_factory=lambda: np.zeros((0, 0), np.int64))
     """What the gang needs on them: [column, node]."""
     coming: IntArray = field(default_factory=lambda: np.zeros((0, 0), np.int64))
     """What pods hold there that end before the start: [column, node]."""
+
+    def by_group(self) -> dict[str, SlotArray]:
+        """Return the slots of each of the gang's groups."""
+        slots: dict[str, set[int]] = {}
+        for group, (_, some, _) in zip(self.groups, self.places, strict=True):
+            slots.setdefault(group, set()).update(some)
+        return {group: np.array(sorted(some), np.intp) for group, some in slots.items()}
 
     @property
     def rank(self) -> tuple[float, Key]:
@@ -118,6 +128,28 @@ class Reservations:
             self._lifted = before
             self._apply(lasting=False)
 
+    @contextmanager
+    def instead(self, marks: Collection[Reserved]) -> Iterator[None]:
+        """Keep all that these gangs need, whoever ends there, and nothing for others, as long as it takes."""
+        if not self._of:
+            yield
+            return
+        nodes = self._nodes
+        slots, needs = self._sums(marks)
+        before = nodes.kept[:, slots].copy()
+        free = nodes.allocatable[:, slots] - nodes.used[:, slots] + before
+        nodes.keep(slots, np.minimum(needs, np.maximum(free, 0)), lasting=False)
+        try:
+            yield
+        finally:
+            nodes.keep(slots, before, lasting=False)
+
+    def is_free(self, mark: Reserved) -> bool:
+        """Whether all that a gang needs is free on its nodes, while it is lifted."""
+        nodes, height = self._nodes, mark.needs.shape[0]
+        free = nodes.allocatable[:height, mark.slots] - nodes.used[:height, mark.slots]
+        return bool(((free >= mark.needs) | (mark.needs == 0)).all())
+
     def others(self, key: Key) -> Iterator[Reserved]:
         """Return the reservations of other gangs."""
         return (mark for mark in self if mark.key != key)
@@ -131,10 +163,9 @@ class Reservations:
         at = np.full(nodes.exists.size, -1, np.intp)
         at[mark.slots] = np.arange(width)
         mark.needs = np.zeros((height, width), np.int64)
-        for shape, slots, counts in mark.places:
-            for slot, count in zip(slots, counts, strict=True):
-                for column, amount in shape.amounts:
-                    mark.needs[column, at[slot]] += amount * count
+        for slot, amounts in by_slot(mark.places).items():
+            for column, amount in amounts.items():
+                mark.needs[column, at[slot]] = amount
         mark.coming = np.zeros((height, width), np.int64)
         if mark.start == inf:
             return
@@ -142,11 +173,19 @@ class Reservations:
         on = victims.slot[:size]
         rows = np.flatnonzero((on >= 0) & (at[on] >= 0))
         rows = rows[(victims.ends[rows] <= mark.start + _SLACK) & ~victims.leaving[rows]]
-        for row in rows.tolist():
-            for column, amount in self._shapes.by_number[victims.shape.item(row)].amounts:
-                mark.coming[column, at[victims.slot[row]]] += amount
+        placed = on_devices(victims, self._shapes, rows)
+        Held(self._shapes, at[on[rows]], victims.shape[rows], placed).add_to(mark.coming)
         leaving = nodes.releasing[:, mark.slots] - nodes.earmarked[:, mark.slots]
         mark.coming += np.maximum(leaving, 0)
+
+    def _sums(self, marks: Iterable[Reserved]) -> tuple[SlotArray, IntArray]:
+        """Return the slots of all reservations, and what gangs need there: [column, slot]."""
+        slots = np.unique(np.concatenate([mark.slots for mark in self._of.values()]))
+        height = self._nodes.used.shape[0]
+        sums = np.zeros((height, slots.size), np.int64)
+        for mark in marks:
+            sums[:, np.searchsorted(slots, mark.slots)] += _padded(mark.needs, height)
+        return slots, sums
 
     def _apply(self, *, lasting: bool) -> None:
         """Keep what those that are not lifted need: each with those that start before it."""

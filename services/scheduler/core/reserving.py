@@ -17,11 +17,12 @@ from services.scheduler.core.decisions import Decision
 from services.scheduler.core.displace import begin, kept_rows
 from services.scheduler.core.gangs import Gang, OrderKey
 from services.scheduler.core.lanes import Behind, Lane
+from services.scheduler.core.layout import in_parts
 from services.scheduler.core.model import Model
 from services.scheduler.core.reservations import Reserved
 from services.scheduler.core.results import keep_room
 from services.scheduler.core.settle import could_ever_fit
-from services.scheduler.core.starts import Ends, Start
+from services.scheduler.core.starts import Ends, Start, lands_alone
 
 _CLEARLY: Final = 0.9
 """Other nodes have to cut the rest of the wait to this part."""
@@ -98,7 +99,12 @@ def _late(model: Model) -> Iterable[tuple[Gang, Lane]]:
         lane = gang.lane
         if lane is not None and (lane in late or isinstance(lane.stop, Behind)):
             gangs[gang] = lane
-    return ((gang, lane) for gang, lane in gangs.items() if lane.is_plain and could_ever_fit(model, lane))
+    return ((gang, lane) for gang, lane in gangs.items() if _could_start(model, gang, lane))
+
+
+def _could_start(model: Model, gang: Gang, lane: Lane) -> bool:
+    """Whether a gang starts when others have ended, and it can be worked out when."""
+    return lane.is_foreseeable and could_ever_fit(model, lane) and lands_alone(model, gang, lane)
 
 
 def _turn(model: Model, gang: Gang) -> tuple[int, bool, OrderKey]:
@@ -115,9 +121,12 @@ def _reserve(model: Model, gang: Gang, lane: Lane, old: Reserved | None, now: da
     decision = begin(model, gang, now, enqueue=False)
     until = now + model.policy.backfill.lasts
     starts = datetime.fromtimestamp(start.at, UTC) if isfinite(start.at) else None
+    needs = gang.needs
+    parts = [[*needs.must, *needs.more]] if lane.layout is None else in_parts(lane.layout, needs.must)
     decision.reservations = tuple(
         row.model_copy(update={"as_freed": True, "starts": starts})
-        for row in kept_rows(model, gang, gang.needs.must, start.places, until)
+        for picks, places in zip(parts, start.parts, strict=True)
+        for row in kept_rows(model, gang, picks, places, until)
     )
     keep_room(model, gang, decision)
     return decision
@@ -131,13 +140,13 @@ def _end(model: Model, gang: Gang) -> None:
 
 def _start(model: Model, gang: Gang, lane: Lane, old: Reserved | None, now: datetime) -> Start | None:
     """Return where a gang starts the soonest: where it is to start already unless that is clearly later."""
-    ends = Ends(model, now, gang.key)
-    best = ends.soonest(lane.shapes)
+    ends = Ends(model, now, gang, lane)
+    best = ends.soonest()
     if old is None or best is None:
         return best
-    at = ends.on(old.places)
+    there = ends.on(old)
     moment = now.timestamp()
-    if at is None or best.at == inf:
-        return best if at is None else Start(at, old.places)
-    sooner = at == inf or best.at - moment < _CLEARLY * (at - moment)
-    return best if sooner else Start(at, old.places)
+    if there is None or best.at == inf:
+        return there or best
+    sooner = there.at == inf or best.at - moment < _CLEARLY * (there.at - moment)
+    return best if sooner else there

@@ -280,14 +280,16 @@ def _keep_for(
     model: Model, gang: Gang, event: Decision | GangDecided, reservations: Sequence[Reservation]
 ) -> None:
     """Keep room for one gang: that of the decision, or one that moves for it."""
-    places: dict[Shape, tuple[list[int], list[int]]] = {}
+    places: dict[tuple[str, Shape], tuple[list[int], list[int]]] = {}
     for one in reservations:
         kept = _shape_of(gang, one)
         each = {name: amount // max(1, one.pods) for name, amount in one.resources.items()}
         if kept is None or kept.amounts != model.shapes.amounts(each):
             return
-        slots, counts = places.setdefault(kept, ([], []))
-        slots.append(model.nodes.slot(one.node))
+        slot = model.nodes.slot(one.node)
+        kept = model.devices.on(kept, model.devices.parts(kept, one.devices, slot))
+        slots, counts = places.setdefault((_group_of(gang, one), kept), ([], []))
+        slots.append(slot)
         counts.append(one.pods)
     first, moves = reservations[0], reservations[0].gang is not None
     kind = Reserved if first.as_freed else Earmark
@@ -297,7 +299,7 @@ def _keep_for(
         gang.contract.uid,
         gang.contract.generation,
         model.queues.get(gang.contract.queue),
-        tuple((shape, tuple(slots), tuple(counts)) for shape, (slots, counts) in places.items()),
+        tuple((shape, tuple(slots), tuple(counts)) for (_, shape), (slots, counts) in places.items()),
         tuple(
             (one.namespace, one.pod, one.uid)
             for one in event.evictions
@@ -308,6 +310,7 @@ def _keep_for(
     )
     if isinstance(mark, Reserved):
         mark.start = inf if first.starts is None else first.starts.timestamp()
+        mark.groups = tuple(group for group, _ in places)
         model.reservations.add(mark)
     else:
         model.reservations.drop(gang.key)
@@ -318,8 +321,15 @@ def _shape_of(gang: Gang, reservation: Reservation) -> Shape | None:
     """Return the shape of the pods that room is for, None when the gang has no such task any more."""
     pod = gang.pods.get(reservation.member)
     if pod is not None:
-        return pod.shape
+        return pod.shape.bare
     return next((task.shape for task in gang.tasks if task.name == reservation.task), None)
+
+
+def _group_of(gang: Gang, reservation: Reservation) -> str:
+    """Return the group of the pods that room is for; empty: none."""
+    at = gang.position(reservation.member)
+    groups = () if at is None else gang.tasks[at[0]].groups
+    return groups[at[1]] if at is not None and groups else ""
 
 
 def _present(model: Model, about: GangRef | Decision) -> Gang | None:

@@ -15,6 +15,7 @@ from services.scheduler.core.groups import assess
 from services.scheduler.core.lanes import Lane, NoDomain, NoEntry, NoRoom
 from services.scheduler.core.layout import Layout, layout_of
 from services.scheduler.core.model import Model
+from services.scheduler.core.reservations import Reserved
 from services.scheduler.core.results import expire, expire_evicting
 
 
@@ -55,7 +56,6 @@ def settle(model: Model, now: datetime) -> list[Decision]:
         if (decision := expire_evicting(model, evicting, now))
     ]
     _end_earmarks(model, now)
-    _end_reservations(model, now)
     for gang in model.retries.due(now.timestamp()):
         if model.gangs.get(gang.key) is gang:
             model.dirty[gang] = None
@@ -64,6 +64,7 @@ def settle(model: Model, now: datetime) -> list[Decision]:
     for gang in list(model.dirty):
         assign(model, gang, now)
     model.dirty.clear()
+    _end_reservations(model, now)
     model.reservations.refresh()
     _wake(model, now)
     return resend
@@ -86,9 +87,16 @@ def _end_reservations(model: Model, now: datetime) -> None:
     changed = model.capacity_seen != model.nodes.capacity_version
     for mark in model.reservations:
         over = mark.until <= now.timestamp() or not model.policy.backfill.enabled
-        if over or (changed and not model.earmarks.is_possible(mark)):
+        if over or (changed and not _takes(model, mark)):
             model.reservations.drop(mark.key)
-            model.dirty[model.gangs[mark.key]] = None
+            assign(model, model.gangs[mark.key], now)
+
+
+def _takes(model: Model, mark: Reserved) -> bool:
+    """Whether reserved nodes still take the gang, and are as near to each other as it asks."""
+    layout = arrangement_of(model, model.gangs[mark.key])[0]
+    near_enough = layout is None or near.holds(model, layout, mark.by_group())
+    return near_enough and model.earmarks.is_possible(mark)
 
 
 def _keeps_earmark(model: Model, gang: Gang) -> bool:
@@ -223,7 +231,7 @@ def _wake_reserved(model: Model) -> None:
     for mark in model.reservations:
         gang = model.gangs.get(mark.key)
         lane = None if gang is None else gang.lane
-        if lane is not None and isinstance(lane.stop, NoRoom | NoEntry):
+        if lane is not None and isinstance(lane.stop, NoRoom | NoDomain | NoEntry):
             model.waiting.wake(lane)
 
 

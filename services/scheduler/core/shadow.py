@@ -13,7 +13,7 @@ from math import inf
 from typing import Final
 
 from services.scheduler.core.gangs import Gang, Key, OrderKey
-from services.scheduler.core.lanes import Lane, NoRoom
+from services.scheduler.core.lanes import Lane, NoDomain, NoRoom
 from services.scheduler.core.model import Model
 from services.scheduler.core.reservations import Reserved
 
@@ -45,7 +45,9 @@ def usable_by(model: Model, gang: Gang, now: datetime) -> tuple[Key, ...]:
 def _lanes(model: Model, keys: tuple[Key, ...]) -> list[Lane]:
     """Return the lanes that lack room, and would not if nothing were reserved."""
     lanes = [
-        lane for lane in model.waiting.lanes.values() if isinstance(lane.stop, NoRoom) and not lane.surplus
+        lane
+        for lane in model.waiting.lanes.values()
+        if isinstance(lane.stop, NoRoom | NoDomain) and not lane.surplus
     ]
     if not lanes:
         return []
@@ -54,6 +56,8 @@ def _lanes(model: Model, keys: tuple[Key, ...]) -> list[Lane]:
 
 
 def _has_room(model: Model, lane: Lane) -> bool:
+    if lane.choice is not None:
+        return lane.choice.has_room(lambda shape: model.index(shape).total)
     return all(model.index(shape).total >= count for shape, count in lane.shapes)
 
 

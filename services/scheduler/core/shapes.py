@@ -55,6 +55,9 @@ class Shape:
     mounts: Mounts | None = None
     """The volumes of its pods, as far as nodes count them; None: they do not."""
     on_devices: tuple[int, ...] = ()
+    of_devices: Amounts = ()
+    """Of a pod on devices: what it has of these, by their columns."""
+    _bare: Shape | None = None
     _between: Between | None = None
     placed: dict[tuple[Part, ...], Shape] = field(default_factory=dict["tuple[Part, ...]", "Shape"])
     """The shape as it is on devices, by what it has of them."""
@@ -65,6 +68,17 @@ class Shape:
         self.charged = self.charged or self.limited
         first = self.contract.devices
         self.devices = () if first is None else (first, *self.contract.more_devices)
+
+    @property
+    def columns(self) -> set[int]:
+        """The columns that say where its pods have room, but for those of single devices."""
+        kin = set[int]() if self.kin is None else self.kin.columns
+        return kin.union(column for column, _ in self.charged)
+
+    @property
+    def bare(self) -> Shape:
+        """The shape as gangs ask for it: not on any devices."""
+        return self._bare or self
 
     @property
     def between(self) -> Between | None:
@@ -93,9 +107,16 @@ class Shape:
         for one in self.placed.values():
             one.charged = (*one.charged, (column, 1))
 
-    def on(self, devices: tuple[int, ...], charged: Amounts) -> Shape:
-        """Return the shape of a pod that has these devices of its node."""
-        return replace(self, charged=charged, on_devices=devices, placed={})
+    def on(self, devices: tuple[int, ...], parts: Amounts) -> Shape:
+        """Return the shape of a pod that has these devices of its node, and so much of them by columns."""
+        return replace(
+            self,
+            charged=(*self.charged, *parts),
+            on_devices=devices,
+            of_devices=parts,
+            _bare=self.bare,
+            placed={},
+        )
 
     def describe(self, resources: Resources) -> str:
         """Return the requests in words; a pod without any is a best-effort pod."""

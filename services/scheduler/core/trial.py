@@ -115,10 +115,12 @@ def _wanting(model: Model, gang: Gang) -> Iterator[None]:
 def _bindings(
     model: Model, gang: Gang, picks: list[Pick], places: Iterable[tuple[Shape, Taken]]
 ) -> Iterator[c.Binding]:
-    groups = by_shape(picks)
+    members = {
+        shape: iter([(pick, member) for pick in some for member in pick.members])
+        for shape, some in by_shape(picks).items()
+    }
     for shape, taken in places:
-        members = ((pick, member) for pick in groups[shape] for member in pick.members)
-        for (pick, member), slot in zip(members, taken.places(), strict=False):
+        for slot, (pick, member) in zip(taken.places(), members[shape.bare], strict=False):
             task = gang.tasks[pick.task]
             yield c.Binding(pod=task.names[member], task=task.name, node=model.nodes.names[slot])
 

@@ -110,6 +110,15 @@ MOUNTS = [
     {"gpu": 0, "cpu": 1, "volumes": reaching(("zone", "a"))},
 ]
 
+PARTS = [
+    {"gpu": 0, "cpu": 1, "part": 500},
+    {"gpu": 0, "cpu": 1, "part": 300},
+    {"gpu": 0, "cpu": 1, "part": 1000},
+    {"gpu": 0, "cpu": 1, "part": 400, "parts": 2},
+    {"gpu": 1, "cpu": 1, "part": 500},
+]
+"""Thousandths of shared GPUs."""
+
 FLOORS = st.sampled_from([None, None, None, {"nvidia.com/gpu": 4}, {"cpu": 9000, "nvidia.com/gpu": 2}])
 
 RUNS = [None, None, 20, 60, 200]
@@ -184,7 +193,10 @@ def event(decision: Decision) -> c.GangDecided:
             namespace=decision.namespace, name=decision.name, uid=decision.uid, generation=decision.generation
         ),
         enqueue=decision.enqueue,
-        bindings=tuple(c.Binding(pod=p, task=t, node=n, uid=u) for p, t, n, u in decision.rows),
+        bindings=tuple(
+            c.Binding(pod=p, task=t, node=n, uid=u, devices=decision.devices.get(p, ()))
+            for p, t, n, u in decision.rows
+        ),
         minimum=decision.minimum,
         evictions=decision.evictions,
         reservations=decision.reservations,
@@ -235,11 +247,12 @@ class Cluster(RuleBasedStateMachine):
         self.world = World(policy)
 
     @initialize(count=st.integers(1, 5), gpu=st.sampled_from([2, 4]))
-    def some_nodes(self, count, gpu) -> None:
+    def some_nodes(self, count, gpu, shared=0) -> None:
         for name in [*QUEUES, ABOVE]:
             self.world.queue(queue(name))
         for name in NAMES[:count]:
-            self.world.node(node(name, gpu=gpu, cpu=8, labels={"zone": "ab"[int(name[1]) % 2], HOST: name}))
+            labels = {"zone": "ab"[int(name[1]) % 2], HOST: name}
+            self.world.node(node(name, gpu=gpu, cpu=8, labels=labels, shared=shared))
 
     # ------------------------------------------------------------------ nodes and queues
 
@@ -253,8 +266,9 @@ class Cluster(RuleBasedStateMachine):
         pods=st.sampled_from([6, 110, None]),
         drivers=st.sampled_from([{}, {}, {"csi": 1}, {"csi": 2}]),
         free=st.sampled_from([{}, {"k": 1}]),
+        shared=st.integers(0, 2),
     )
-    def node(self, name, gpu, cpu, zone, taint, ready, pods, drivers, free) -> None:
+    def node(self, name, gpu, cpu, zone, taint, ready, pods, drivers, free, shared=0) -> None:
         self.world.node(
             node(
                 name,
@@ -266,6 +280,7 @@ class Cluster(RuleBasedStateMachine):
                 pods=pods,
                 drivers=drivers,
                 free=free,
+                shared=shared,
             )
         )
 
@@ -312,7 +327,9 @@ class Cluster(RuleBasedStateMachine):
     @rule(
         name=st.sampled_from(JOBS),
         shapes=st.lists(
-            st.tuples(SHAPES | st.sampled_from([*AMONG, *MOUNTS]), st.integers(1, 3), st.integers(0, 3)),
+            st.tuples(
+                SHAPES | st.sampled_from([*AMONG, *MOUNTS, *PARTS]), st.integers(1, 3), st.integers(0, 3)
+            ),
             min_size=1,
             max_size=2,
         ),
@@ -533,6 +550,7 @@ class Odds:
     laid_out: float = 0.0
     among: float = 0.0
     mounting: float = 0.0
+    sharing: float = 0.0
     declared: bool = False
     """Gangs declare run times, and time passes faster."""
     moves: bool = False
@@ -542,6 +560,8 @@ class Odds:
 def wanted(dice: random.Random, odds: Odds) -> list[dict[str, object]]:
     if odds.mounting and dice.random() < odds.mounting:
         return MOUNTS
+    if odds.sharing and dice.random() < odds.sharing:
+        return PARTS
     return AMONG if dice.random() < odds.among else WANTS
 
 
@@ -593,6 +613,7 @@ def step(cluster: Cluster, dice: random.Random, odds: Odds) -> None:  # noqa: C9
             pods,
             dice.choice([{}, {"csi": 1}, {"csi": 2}]) if odds.mounting else {},
             dice.choice([{}, {"k": 1}]) if odds.mounting else {},
+            dice.randint(0, 3) if odds.sharing else 0,
         )
     elif what == "goes":
         cluster.node_goes(dice.choice(NAMES), dice.random() < 0.7)
@@ -630,23 +651,24 @@ def change_hypernodes(cluster: Cluster, dice: random.Random) -> None:
         cluster.hypernode_goes(dice.choice([*RACKS, ROW]))
 
 
-@pytest.mark.parametrize("seed", range(260))
+@pytest.mark.parametrize("seed", range(330))
 def test_the_promises_hold_through_a_busy_history(seed) -> None:
-    declared = 80 <= seed < 120 or (seed >= 150 and seed % 2 == 0)
+    declared = 80 <= seed < 120 or (seed >= 150 and seed % 2 == 0) or seed >= 280
     odds = Odds(
         floors=0.4 if seed % 4 > 1 else 0.0,
         owed=0.5 if seed % 8 > 3 else 0.0,
-        laid_out=0.6 if 40 <= seed < 60 or seed >= 240 else 0.0,
-        among=0.7 if 60 <= seed < 80 or 220 <= seed < 240 else 0.0,
+        laid_out=0.6 if 40 <= seed < 60 or 240 <= seed < 260 or 280 <= seed < 295 else 0.0,
+        among=0.7 if 60 <= seed < 80 or 220 <= seed < 240 or 295 <= seed < 310 else 0.0,
         mounting=0.6 if 120 <= seed < 150 else 0.0,
+        sharing=0.7 if 260 <= seed < 280 or seed >= 310 else 0.0,
         declared=declared,
-        moves=seed >= 200,
+        moves=200 <= seed < 270,
     )
     dice = random.Random(seed)
     hold = timedelta(seconds=30 if seed % 2 or declared else 3600)
     policy = replace(POLICY, hold=hold, backfill=SHORT if declared else POLICY.backfill)
     cluster = Cluster(replace(policy, defragmentation=MOVING) if odds.moves else policy)
-    cluster.some_nodes(dice.randint(2, 5), 4)
+    cluster.some_nodes(dice.randint(2, 5), 4, shared=2 if odds.sharing else 0)
     for _ in range(80):
         step(cluster, dice, odds)
         cluster.room_is_never_lost_or_invented()

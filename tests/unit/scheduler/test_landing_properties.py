@@ -1,4 +1,6 @@
-"""Who is evicted for gangs to which it matters where their pods are, or of what their minimum is made.
+"""Who is evicted for gangs of which more than amounts says whether they have room.
+
+To them it matters where their pods are, or of what their minimum is made, or they take parts of devices.
 
 In small worlds a slow search tries all sets of victims, and all places.
 """
@@ -13,6 +15,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from services.scheduler.core.decisions import Decision
+from services.scheduler.core.policy import Policy
 from shared.events import contracts as c
 from tests.scenarios.among_pods import There, check_among
 from tests.scenarios.nearness import check_near
@@ -56,23 +59,46 @@ def of_either_zone(dice: random.Random) -> c.Gang:
     return job("high", *tasks, gang=2, priority=HIGH, at=60)
 
 
+def parts(dice: random.Random) -> c.Gang:
+    """Parts of shared GPUs, one or two for each pod."""
+    return job("high", gang=dice.randint(1, 3), priority=HIGH, at=60, **part(dice))
+
+
+def parts_in_rack(dice: random.Random) -> c.Gang:
+    return near(parts(dice))
+
+
+def parts_one_a_node(dice: random.Random) -> c.Gang:
+    asks = {"pod_labels": {"app": "high"}, "extras": apart(term("high"))}
+    return job("high", gang=dice.randint(1, 2), priority=HIGH, at=60, **part(dice), **asks)
+
+
+def part(dice: random.Random) -> dict[str, int]:
+    return {"part": dice.choice([300, 500, 500, 700, 1000]), "parts": dice.choice([1, 1, 1, 2])}
+
+
+SHARING: list[Maker] = [parts, parts_in_rack, parts_one_a_node]
 KINDS: list[Maker] = [in_rack, groups_in_racks, one_a_node, one_a_zone, away_from_others, of_either_zone]
 
 
-def small(dice: random.Random) -> World:
+def small(
+    dice: random.Random, *, sharing: bool, policy: Policy | None = None, declared: bool = False
+) -> World:
     """A few nodes in two racks, of two zones, full of gangs of low priority."""
-    world = World()
+    world = World(policy)
     world.queue(queue("default"))
     names = [f"n{number}" for number in range(dice.randint(2, 3))]
     for number, name in enumerate(names):
         labels = {HOST: name, ZONE: "ab"[number % 2]}
-        world.node(node(name, gpu=dice.randint(1, 3), cpu=16, labels=labels))
+        shared = dice.randint(1, 2) if sharing else 0
+        world.node(node(name, gpu=dice.randint(1, 3), cpu=16, labels=labels, shared=shared))
     world.hypernode(hypernode("rack-a", 1, *names[:1]))
     world.hypernode(hypernode("rack-b", 1, *names[1:]))
     for number in range(dice.randint(1, 4)):
         pods = dice.randint(1, 2)
-        least = dice.randint(1, pods)
-        wants = {"gpu": dice.choice([1, 1, 2]), "pod_labels": {"app": "low"}}
+        least = pods if declared else dice.randint(1, pods)
+        wants = part(dice) if sharing else {"gpu": dice.choice([1, 1, 2])}
+        wants |= {"pod_labels": {"app": "low"}, "runs": dice.randint(400, 900) if declared else None}
         world.submit(job(f"low{number}", gang=least, replicas=pods, priority=LOW, at=number, **wants))
     world.settle()
     return world
@@ -91,17 +117,40 @@ def units(world: World) -> Iterator[frozenset[Key]]:
 
 def lands(world: World, gang: c.Gang, gone: frozenset[Key]) -> bool:
     """Whether the gang's minimum finds places when others are gone: any of its members, anywhere."""
-    there = [
-        There(pod.name, pod.namespace, pod.node, pod.shape)
-        for key, pod in world.books.pods.items()
-        if pod.node is not None and key not in gone
-    ]
+    left = [pod for key, pod in world.books.pods.items() if pod.node is not None and key not in gone]
+    there = [There(pod.name, pod.namespace, pod.node, pod.shape) for pod in left]
+    devices = {name: [[] for _ in state.devices] for name, state in world.books.nodes.items()}
+    for pod in left:
+        for at in pod.devices:
+            devices[pod.node][at].append(pod.shape.devices.cores)
     members = [(member.pod, one.shape) for one in gang.tasks for member in one.members]
     return any(
         stand(world, gang, there, list(zip(some, places, strict=True)))
+        and share(devices, [(shape, on) for (_, shape), on in zip(some, places, strict=True)])
         for some in itertools.combinations(members, gang.min_member)
         for places in itertools.product(world.books.nodes, repeat=gang.min_member)
     )
+
+
+def share(devices: dict[str, list[list[int]]], pods: list[tuple[c.Shape, str]]) -> bool:
+    """Whether there are devices for all pods, beside what is taken of each: by trying every choice."""
+    if not pods:
+        return True
+    (shape, on), *rest = pods
+    if shape.devices is None:
+        return share(devices, rest)
+    cores = shape.devices.cores
+    for chosen in itertools.combinations(devices[on], shape.devices.count):
+        if any(sum(taken) + cores > 1000 or (cores == 1000 and taken) for taken in chosen):
+            continue
+        for taken in chosen:
+            taken.append(cores)
+        found = share(devices, rest)
+        for taken in chosen:
+            taken.pop()
+        if found:
+            return True
+    return False
 
 
 def stand(
@@ -144,11 +193,11 @@ def check_needed(world: World, helps: list[frozenset[Key]], gone: frozenset[Key]
             assert gone - mine not in helps, "a whole gang could stay"
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, *SHARING])
 @pytest.mark.parametrize("seed", range(60))
 def test_victims_are_found_exactly_when_some_set_helps_and_the_gang_then_runs(kind: Maker, seed: int) -> None:
     dice = random.Random(seed)
-    world = small(dice)
+    world = small(dice, sharing=kind in SHARING)
     gang = kind(dice)
     every = list(units(world))
     world.submit(gang)
@@ -181,6 +230,8 @@ def mixed(dice: random.Random, number: int) -> c.Gang:
     asks = dice.choice([{}, apart(term("x")), apart(term("y", ZONE)), spread("x")])
     pods = dice.randint(1, 3)
     wants = {"gpu": dice.choice([1, 1, 2]), "pod_labels": labels, "extras": asks}
+    if dice.random() < 0.3:
+        wants |= part(dice)
     gang = job(
         f"j{number}",
         gang=dice.randint(1, pods),
@@ -202,7 +253,8 @@ def test_evictions_for_gangs_of_all_kinds_come_to_rest(seed: int) -> None:
         world.queue(queue(name, weight=dice.randint(1, 2)))
     names = [f"n{number}" for number in range(dice.randint(2, 4))]
     for number, name in enumerate(names):
-        world.node(node(name, gpu=dice.choice([2, 4]), cpu=32, labels={HOST: name, ZONE: "ab"[number % 2]}))
+        labels = {HOST: name, ZONE: "ab"[number % 2]}
+        world.node(node(name, gpu=dice.choice([2, 4]), cpu=32, labels=labels, shared=2))
     world.hypernode(hypernode("rack-a", 1, *names[:2]))
     world.hypernode(hypernode("rack-b", 1, *names[2:]))
     for number in range(12):

@@ -192,6 +192,19 @@ def test_a_trial_says_who_would_leave_for_whichever_members_a_minimum_may_be_mad
     assert [(one.pod, one.node) for one in said.bindings] == [("high-b-0", "n1")]
 
 
+def test_a_trial_says_who_would_leave_for_parts_of_devices() -> None:
+    world = World()
+    world.queue(queue("default"))
+    world.node(node("n1", shared=2))
+    world.submit(job("low", gang=2, part=500, parts=2))
+    world.settle()
+    said = try_out(world.model, job("high", gang=2, part=1000, priority=9), world.now)
+    assert sorted(one.pod for one in said.evictions) == ["low-worker-0", "low-worker-1"]
+    nodes = [(one.pod, one.node) for one in said.bindings]
+    assert nodes == [("high-worker-0", "n1"), ("high-worker-1", "n1")]
+    assert decide_all(world.model, world.now) == []
+
+
 def test_a_trial_says_why_a_gang_would_wait_its_place_and_until_when() -> None:
     world = World()
     world.queue(queue("default"))
