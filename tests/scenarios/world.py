@@ -6,13 +6,14 @@ the same events, and knows nothing of the model's inside.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from services.scheduler.core.cycle import decide
 from services.scheduler.core.decisions import Decision
 from services.scheduler.core.model import Model
+from services.scheduler.core.numa import numa_cpus
 from services.scheduler.core.policy import Policy
 from services.scheduler.core.results import apply_result
 from shared.events import contracts as c
@@ -248,7 +249,8 @@ class World:
         if decision.enqueue:
             self.books.phases[key] = "Inqueue"
         for name, task, node, _ in good:
-            self.bind(gang, name, task, node, decision.devices.get(name, ()))
+            has = {"devices": decision.devices.get(name, ()), "numa": numa_cpus(decision.cells.get(name, ()))}
+            self.bind(gang, name, task, node, has)
         self.create_rest(gang)
         failures = tuple(c.BindFailure(pod=row[0], node=row[2], code="x", message="x") for row in bad)
         partial = c.DecisionOutcome.PARTIAL if bad else c.DecisionOutcome.APPLIED
@@ -261,8 +263,10 @@ class World:
     def _can_bind(self, row: tuple[str, str, str, str | None]) -> bool:
         return row[2] in self.books.nodes
 
-    def bind(self, gang: c.Gang, name: str, task: str, node: str, devices: tuple[int, ...] = ()) -> None:
-        update = {"node": node, "phase": "Running", "devices": devices}
+    def bind(
+        self, gang: c.Gang, name: str, task: str, node: str, has: Mapping[str, object] | None = None
+    ) -> None:
+        update = {"node": node, "phase": "Running", **(has or {})}
         self.pod(self._pod(gang, name, task).model_copy(update=update))
 
     def create_rest(self, gang: c.Gang) -> None:

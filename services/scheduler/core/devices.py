@@ -106,7 +106,7 @@ class Devices:
                     added[name] = added.get(name, 0) + amount
             charged: Amounts = (*shape.charged, *resources.amounts(added))
             self._nodes.fit_columns()
-            found = shape.placed[parts] = shape.on(tuple(at for at, _, _ in parts), charged)
+            found = shape.placed[parts] = shape.on(charged, devices=tuple(at for at, _, _ in parts))
         return found
 
     def _memory_on(self, request: DeviceRequest, at: int, slot: int) -> int:

@@ -128,4 +128,8 @@ def freed(model: Model, bundles: Iterable[Bundle]) -> IntArray:
     more: IntArray = np.maximum(nodes.releasing - nodes.earmarked, 0)
     rows = np.array([row for one in bundles for row in one.rows], np.intp)
     model.shapes.add_held(more, victims.slot[rows], victims.shape[rows], charged=True)
+    if nodes.numa.active:
+        for pod in (victims.pods[row] for row in rows.tolist()):
+            for number, cpus in () if pod is None else pod.shape.on_cells:
+                more[model.resources.numa[number], pod.slot] += cpus
     return more

@@ -23,6 +23,7 @@ from services.scheduler.core.earmarks import Earmark
 from services.scheduler.core.evictions import Evicting
 from services.scheduler.core.gangs import Gang
 from services.scheduler.core.model import Model
+from services.scheduler.core.numa import cells_of
 from services.scheduler.core.pods import ENDED
 from services.scheduler.core.reservations import Reserved
 from services.scheduler.core.shapes import Shape
@@ -111,6 +112,7 @@ def adopt(model: Model, event: GangDecided, now: datetime) -> None:
         gang.contract.ready_since,
         gang.traceparent,
         devices={binding.pod: binding.devices for binding in event.bindings if binding.devices},
+        cells={binding.pod: cells_of(binding.numa) for binding in event.bindings if binding.numa},
     )
     flight = Flight(decision, model.queues.get(gang.contract.queue))
     model.flights.launch(flight, _due(model, now))
@@ -123,7 +125,7 @@ def adopt(model: Model, event: GangDecided, now: datetime) -> None:
         shape = gang.tasks[at[0]].shape if pod is None else pod.shape
         chosen = decision.devices.get(name, ())
         parts = model.devices.parts(shape, chosen, model.nodes.slot(node)) if chosen else ()
-        placed = model.devices.on(shape, parts)
+        placed = model.numa.on(model.devices.on(shape, parts), decision.cells.get(name, ()))
         model.flights.charge(flight, name, node, placed)
         model.show(gang, name)
     if flight.pods:

@@ -16,6 +16,7 @@ from services.scheduler.core.columns import IntArray, SlotArray
 from services.scheduler.core.kin import Kin, Kinship
 from services.scheduler.core.nodegroups import Lot
 from services.scheduler.core.nodes import Nodes
+from services.scheduler.core.numa import Cells
 from services.scheduler.core.policy import Proportion
 from services.scheduler.core.proportions import Leaves, leaves_of
 from services.scheduler.core.resources import PODS, Amounts, Resources, binary
@@ -48,16 +49,19 @@ class Shape:
     """What stays free beside scarce resources that its pods do not ask for, where the policy says so."""
     charged: Amounts = ()
     """What a node is charged for a pod: ``limited``, a place in the counts of who asks for such pods, and
-    of a pod on devices what it has of these."""
+    what a pod has of devices, and of NUMA nodes."""
     kin: Kin | None = None
     """What its pods ask of other pods, or others may of them."""
     devices: Asked = field(init=False)
     mounts: Mounts | None = None
     """The volumes of its pods, as far as nodes count them; None: they do not."""
     on_devices: tuple[int, ...] = ()
+    aligned: tuple[int, ...] = ()
+    """The CPUs that its pods have for themselves, container by container, where nodes align them."""
+    on_cells: Cells = ()
     _between: Between | None = None
-    placed: dict[tuple[Part, ...], Shape] = field(default_factory=dict["tuple[Part, ...]", "Shape"])
-    """The shape as it is on devices, by what it has of them."""
+    placed: dict[Hashable, Shape] = field(default_factory=dict["Hashable", "Shape"])
+    """The shape as it is on devices or with CPUs of its own, by what it has of them."""
 
     def __post_init__(self) -> None:
         self.requested = tuple(item for item in self.amounts if item[0] != PODS)
@@ -74,7 +78,7 @@ class Shape:
     @property
     def is_plain(self) -> bool:
         """Whether amounts alone say how many of its pods a node takes."""
-        counted = self.devices or self.mounts is not None
+        counted = self.devices or self.aligned or self.mounts is not None
         alone = not counted and self.between is None and not self.leaves
         return alone and self.limited == self.amounts
 
@@ -91,11 +95,13 @@ class Shape:
         """Count the pods of this shape in one more column, on devices or not."""
         self.charged = (*self.charged, (column, 1))
         for one in self.placed.values():
-            one.charged = (*one.charged, (column, 1))
+            one.count_in(column)
 
-    def on(self, devices: tuple[int, ...], charged: Amounts) -> Shape:
-        """Return the shape of a pod that has these devices of its node."""
-        return replace(self, charged=charged, on_devices=devices, placed={})
+    def on(self, charged: Amounts, *, devices: tuple[int, ...] = (), cells: Cells = ()) -> Shape:
+        """Return the shape of a pod that has these devices, or CPUs, of its node."""
+        return replace(
+            self, charged=charged, on_devices=devices or self.on_devices, on_cells=cells, placed={}
+        )
 
     def describe(self, resources: Resources) -> str:
         """Return the requests in words; a pod without any is a best-effort pod."""
@@ -151,6 +157,15 @@ class Shapes:
             if shape.kin is not None:
                 shape.relate(Between(self._nodes, shape.kin, shape.rules))
 
+    def align(self) -> None:
+        """Heed, or not, that pods have CPUs for themselves, as nodes do."""
+        for shape in self.by_number:
+            shape.aligned = self._aligned(shape.contract)
+
+    def _aligned(self, contract: ShapeContract) -> tuple[int, ...]:
+        asks = contract.numa if self._nodes.numa.active else None
+        return () if asks is None else asks.cpus
+
     def set_proportions(self, proportions: tuple[Proportion, ...]) -> None:
         """Let pods leave something else free beside scarce resources from now on."""
         if proportions == self._proportions:
@@ -179,6 +194,7 @@ class Shapes:
             tuple(sorted(contract.requests.items())),
             rules,
             _device_key(contract),
+            _numa_key(contract),
             kin,
             mounts_key(mounts) if mounts else None,
         )
@@ -242,6 +258,7 @@ class Shapes:
         self._nodes.fit_columns()
         rules = self._rules_of(contract, key, lot)
         shape = Shape(len(self.by_number), amounts, rules, contract, lot)
+        shape.aligned = self._aligned(contract)
         self._limit(shape)
         shape.leaves = self._leaves(shape)
         self.by_number.append(shape)
@@ -290,6 +307,10 @@ def _device_key(shape: ShapeContract) -> Hashable:
     return None if shape.devices is None else (shape.devices, *shape.more_devices)
 
 
+def _numa_key(shape: ShapeContract) -> Hashable:
+    return None if shape.numa is None else (shape.numa.policy, shape.numa.cpus)
+
+
 def _place_key(contract: ShapeContract, lot: Lot | None) -> Hashable:
     """Return what tells shapes apart where some nodes are not for everybody."""
     return None if lot is None else (lot, lot.zones is not None and contract.revocable)
@@ -297,12 +318,14 @@ def _place_key(contract: ShapeContract, lot: Lot | None) -> Hashable:
 
 def _rules_key(shape: ShapeContract) -> Hashable:
     reach = () if shape.volumes is None else shape.volumes.reach
+    policy = "" if shape.numa is None else shape.numa.policy
     if not (
         shape.node_selector
         or shape.required_terms is not None
         or shape.preferred_terms
         or shape.tolerations
         or reach
+        or policy
     ):
         return None
     return (
@@ -311,6 +334,7 @@ def _rules_key(shape: ShapeContract) -> Hashable:
         tuple((preferred.weight, _term_key(preferred.term)) for preferred in shape.preferred_terms),
         tuple((t.key, t.operator, t.value, t.effect) for t in shape.tolerations),
         tuple(tuple(map(_term_key, terms)) for terms in reach),
+        policy,
     )
 
 
