@@ -74,9 +74,7 @@ class ShapeIndex:
         """How many pods the last trial placed that failed for what they ask of other pods."""
         self._devices = Devices(nodes, spread=scores.spreads)
         self._numa = Numa(nodes)
-        self._apart = bool(shape.devices or shape.aligned)
-        """Pods have parts of their node, and others than each other."""
-        self._singly = self._apart or not self._score.rising
+        self._singly = shape.apart or not self._score.rising
         self._fit: IntArray = np.zeros(0, np.int64)
         self._row: list[int] = []
         self._row_scores: list[float] = []
@@ -280,7 +278,7 @@ class ShapeIndex:
         return placed
 
     def _of(self, taken: dict[int, list[Shape]]) -> Taken:
-        placed = [one for some in taken.values() for one in some] if self._apart else ()
+        placed = [one for some in taken.values() for one in some] if self.shape.apart else ()
         return Taken(list(taken), [len(some) for some in taken.values()], placed)
 
     def _walk(self, need: int, slots: list[int], counts: list[int]) -> int:
@@ -400,7 +398,7 @@ class ShapeIndex:
             fits = min(fits, (allocatable[column][slot] - used[column][slot]) // amount)
             if fits <= 0:
                 return 0
-        if self.shape.leaves or self.shape.mounts is not None or self._apart:
+        if self.shape.leaves or self.shape.mounts is not None or self.shape.apart:
             fits = self._bounded(np.array([slot], np.intp), np.array([fits], np.int64)).item()
         return fits
 

@@ -235,7 +235,9 @@ class Model:
         ended = state.phase in ENDED
         shape = self.shapes.intern(state.shape, state.namespace, self.lots.of(state.queue))
         if state.node is not None:
-            shape = self.numa.on(self._on_devices(shape, state), cells_of(state.numa))
+            shape = self._on_devices(shape, state)
+            if state.numa:
+                shape = self.numa.on(shape, cells_of(state.numa))
         gang = None if state.gang is None else (state.namespace, state.gang)
         old = self.pods.get(key)
         seen_there = old is not None and old.uid == state.uid and old.slot >= 0

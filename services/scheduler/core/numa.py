@@ -53,6 +53,8 @@ def cells_of(cpus: Iterable[NumaCpus]) -> Cells:
 
 def numa_cpus(cells: Cells) -> tuple[NumaCpus, ...]:
     """Return CPUs as events have them; they are ours, and not validated again."""
+    if not cells:
+        return ()
     return tuple(NumaCpus.model_construct(node=number, cpus=cpus) for number, cpus in cells)
 
 

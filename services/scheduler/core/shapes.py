@@ -76,9 +76,14 @@ class Shape:
         return self._between if self.kin is not None and self.kin.binds else None
 
     @property
+    def apart(self) -> bool:
+        """Whether each of its pods has parts of its node for itself: of devices, or CPUs of NUMA nodes."""
+        return bool(self.devices or self.aligned)
+
+    @property
     def is_plain(self) -> bool:
         """Whether amounts alone say how many of its pods a node takes."""
-        counted = self.devices or self.aligned or self.mounts is not None
+        counted = self.apart or self.mounts is not None
         alone = not counted and self.between is None and not self.leaves
         return alone and self.limited == self.amounts
 
