@@ -17,6 +17,7 @@ from services.scheduler.core.numa import numa_cpus
 from services.scheduler.core.policy import Policy
 from services.scheduler.core.results import apply_result
 from shared.events import contracts as c
+from tests.scenarios.aligning import Having, check_numa
 from tests.scenarios.among_pods import There, check_among
 from tests.scenarios.mounting import check_volumes
 from tests.scenarios.nearness import check_near
@@ -371,6 +372,43 @@ class World:
         there += [There(row[0], gang.namespace, row[2], own[row[1]], True) for row in decision.rows]
         check_among(there, self.books.nodes)
         check_volumes(there, self.books.nodes)
+        if self.model.policy.numa:
+            check_numa(self.having(decision), self.books.nodes)
+
+    def cells(self) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]:
+        """What is used of NUMA nodes, by node and resource, and what of it by pods that are being deleted."""
+        there = [
+            pod
+            for pod in self.books.pods.values()
+            if pod.node is not None and pod.phase not in ("Succeeded", "Failed")
+        ]
+        on = [(pod, (pod.node or "", {f"numa/{one.node}": one.cpus for one in pod.numa})) for pod in there]
+        flying = [
+            (row[2], {f"numa/{number}": cpus for number, cpus in decision.cells.get(row[0], ())})
+            for decision in self.books.flying.values()
+            for row in decision.rows
+        ]
+        used = [cells for _, cells in on] + flying
+        return _sums(used), _sums(cells for pod, cells in on if self._leaves(pod))
+
+    def having(self, decision: Decision) -> list[Having]:
+        """All pods that are on nodes, in flight or in this decision, with the CPUs that they have."""
+        having = [
+            Having(pod.node, pod.shape, {one.node: one.cpus for one in pod.numa}, False)
+            for pod in self.books.pods.values()
+            if pod.node is not None and pod.phase not in ("Succeeded", "Failed")
+        ]
+        known = {(pod.namespace, pod.name) for pod in self.books.pods.values() if pod.node is not None}
+        gang = self.books.gangs[decision.namespace, decision.name]
+        own = {task.name: task.shape for task in gang.tasks}
+        for one in (*self.books.flying.values(), decision):
+            shapes = own if one is decision else self.books.shapes[one.number]
+            having += [
+                Having(row[2], shapes[row[1]], dict(one.cells.get(row[0], ())), one is decision)
+                for row in one.rows
+                if (one.namespace, row[0]) not in known
+            ]
+        return having
 
     def charges(self) -> list[tuple[str, str | None, dict[str, int]]]:
         """Node, queue and requests of each bound pod and each pod in flight."""
