@@ -13,12 +13,21 @@ would do if nothing were used; by ``single-numa-node`` it must be one. Container
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from services.scheduler.core.columns import BoolArray, CodeArray, IntArray, SlotArray
+from services.scheduler.core.numafit import (
+    BEST_EFFORT,
+    MOST_PODS,
+    RESTRICTED,
+    SINGLE,
+    Machines,
+    count_pods,
+    serve,
+    take,
+)
 from services.scheduler.core.resources import UNLIMITED, numa_name
 from shared.events.contracts import NumaCpus, NumaTopology
 
@@ -26,13 +35,9 @@ if TYPE_CHECKING:
     from services.scheduler.core.nodes import Nodes
     from services.scheduler.core.shapes import Shape
 
-BEST_EFFORT, RESTRICTED, SINGLE = 1, 2, 3
 _CODES: Final = {"best-effort": BEST_EFFORT, "restricted": RESTRICTED, "single-numa-node": SINGLE}
 _STATIC: Final = "static"
 _NONE: Final = -1
-_MOST_PODS: Final = 1 << 16
-"""On one node: more is taken for so many."""
-_LAST: Final = np.iinfo(np.int64).max
 
 Cells = tuple[tuple[int, int], ...]
 """CPUs that a pod has for itself: the number of a NUMA node, and how many."""
@@ -121,25 +126,15 @@ class NumaOnNodes:
         some = [row[inside] > 0 for row in self.cpus.values()]
         return int(np.sum(some, axis=0).max(initial=0)) if some else 0
 
+    def aligns(self, slot: int) -> bool:
+        """Whether a node aligns pods."""
+        return slot < self.codes.size and self.codes.item(slot) > 0
+
     def passes(self, policy: str, slots: SlotArray) -> BoolArray:
         """Return on which nodes pods of a policy may run at all."""
         if not self.heeded or not policy:
             return np.ones(slots.size, np.bool_)
         return np.asarray(self.code_of(slots) == policy_code(policy))
-
-
-@dataclass(slots=True)
-class _Machines:
-    """Some nodes that align: the caller's own, to take from."""
-
-    codes: CodeArray
-    free: IntArray
-    """[NUMA node, node]"""
-    there: IntArray
-    """CPUs in all: [NUMA node, node]"""
-
-    def at(self, where: SlotArray | BoolArray) -> _Machines:
-        return _Machines(self.codes[where], self.free[:, where], self.there[:, where])
 
 
 class Numa:
@@ -170,25 +165,26 @@ class Numa:
         fits = np.full(slots.size, UNLIMITED, np.int64)
         where = np.flatnonzero(self._nodes.numa.code_of(slots))
         if where.size:
-            limit = np.full(where.size, _MOST_PODS) if most is None else np.minimum(most[where], _MOST_PODS)
-            fits[where] = _count(self._machines(slots[where], empty=empty), cpus, limit)
+            limit = np.full(where.size, MOST_PODS) if most is None else np.minimum(most[where], MOST_PODS)
+            fits[where] = count_pods(self._machines(slots[where], empty=empty), cpus, limit)
         return fits
 
     def choose(self, cpus: tuple[int, ...], slot: int) -> Cells:
         """Return the CPUs that a pod gets on a node where it fits; none where pods are not aligned."""
-        slots = np.array([slot], np.intp)
-        if not self._nodes.numa.code_of(slots)[0]:
+        if not self._nodes.numa.aligns(slot):
             return ()
-        taken = _serve(self._machines(slots), cpus)[1][:, 0]
-        numbers = self._numbers()
-        return tuple((numbers[at], int(taken[at])) for at in np.flatnonzero(taken).tolist())
+        nodes, numbers = self._nodes, self._numbers()
+        columns = [nodes.resources.numa[number] for number in numbers]
+        there, used = nodes.allocatable_rows, nodes.used_rows
+        taken = take([max(0, there[column][slot] - used[column][slot]) for column in columns], cpus)
+        return tuple((number, count) for number, count in zip(numbers, taken, strict=True) if count)
 
     def spans(self, cpus: tuple[int, ...], slots: SlotArray) -> IntArray:
         """Return of how many NUMA nodes one more pod would have CPUs on each node."""
         spans = np.zeros(slots.size, np.int64)
         where = np.flatnonzero(self._nodes.numa.code_of(slots))
         if where.size:
-            spans[where] = (_serve(self._machines(slots[where]), cpus)[1] > 0).sum(axis=0)
+            spans[where] = (serve(self._machines(slots[where]), cpus)[1] > 0).sum(axis=0)
         return spans
 
     def most_free(self, slots: SlotArray, *, empty: bool = False) -> int:
@@ -199,7 +195,7 @@ class Numa:
     def _numbers(self) -> list[int]:
         return sorted(self._nodes.resources.numa)
 
-    def _machines(self, slots: SlotArray, *, empty: bool = False) -> _Machines:
+    def _machines(self, slots: SlotArray, *, empty: bool = False) -> Machines:
         """Return what is free on nodes that align, or what would be if nothing were used."""
         nodes, numbers = self._nodes, self._numbers()
         columns = [nodes.resources.numa[number] for number in numbers]
@@ -210,76 +206,4 @@ class Numa:
         for at, number in enumerate(numbers):
             if number in nodes.numa.cpus:
                 there[at] = nodes.numa.cpus[number][slots]
-        return _Machines(nodes.numa.code_of(slots), free, there)
-
-
-# ------------------------------------------------------------------ formulas
-
-
-def _count(machines: _Machines, cpus: tuple[int, ...], limit: IntArray) -> IntArray:
-    """Return how many pods fit on each of some nodes that align, up to a limit for each."""
-    total = machines.free.sum(axis=0) // sum(cpus)
-    fits: IntArray = np.minimum(total, limit)
-    inside = np.zeros(fits.size, np.bool_)
-    if len(cpus) == 1:
-        # Containers that must have the CPUs of one NUMA node: it matters to nobody which.
-        inside = machines.codes == SINGLE
-        inside |= (machines.codes == RESTRICTED) & (_narrowest(machines.there, cpus[0]) == 1)
-        fits[inside] = np.minimum(fits, (machines.free // cpus[0]).sum(axis=0))[inside]
-    by_trial = np.flatnonzero((machines.codes != BEST_EFFORT) & ~inside & (fits > 0))
-    if by_trial.size:
-        fits[by_trial] = _one_by_one(machines.at(by_trial), cpus, fits[by_trial])
-    return fits
-
-
-def _one_by_one(machines: _Machines, cpus: tuple[int, ...], limit: IntArray) -> IntArray:
-    """Return how many pods fit, by placing one on every node until no node takes another."""
-    fits = np.zeros(limit.size, np.int64)
-    where = np.arange(limit.size)
-    while where.size:
-        fitted, taken = _serve(machines, cpus)
-        machines.free -= taken
-        fits[where[fitted]] += 1
-        again = fitted & (fits[where] < limit[where])
-        where, machines = where[again], machines.at(again)
-    return fits
-
-
-def _serve(machines: _Machines, cpus: tuple[int, ...]) -> tuple[BoolArray, IntArray]:
-    """Return on which nodes one pod fits, and what it takes there: [NUMA node, node]."""
-    fitted = np.ones(machines.codes.size, np.bool_)
-    taken = np.zeros_like(machines.free)
-    for count in cpus:
-        free = machines.free - taken
-        size = _narrowest(free, count)
-        least = np.where(machines.codes == RESTRICTED, _narrowest(machines.there, count), len(free))
-        fitted &= size <= np.where(machines.codes == SINGLE, 1, least)
-        taken += _split(free, count, size)
-    return fitted, np.where(fitted, taken, 0)
-
-
-def _narrowest(amounts: IntArray, count: int) -> IntArray:
-    """Return how many NUMA nodes it takes at least to have so many CPUs; one more than all: too few."""
-    largest_first = -np.sort(-amounts, axis=0)
-    size: IntArray = (np.cumsum(largest_first, axis=0) < count).sum(axis=0) + 1
-    return size
-
-
-def _split(free: IntArray, count: int, size: IntArray) -> IntArray:
-    """Return what a container takes of each NUMA node: of the lowest that have so many, ``size`` of them.
-
-    Those with the least free are taken whole, so that what is left is of one.
-    """
-    chosen, left, need = np.zeros(free.shape, np.bool_), size.copy(), np.full(size.size, count)
-    for at in range(len(free) - 1, -1, -1):
-        below = np.cumsum(-np.sort(-free[:at], axis=0), axis=0) if at else np.zeros((1, size.size), np.int64)
-        most = below[np.clip(left - 1, 0, len(below) - 1), np.arange(size.size)]
-        chosen[at] = (left > 0) & (most < need)
-        left = left - chosen[at]
-        need = need - np.where(chosen[at], free[at], 0)
-    order = np.where(chosen, free, _LAST).argsort(axis=0, kind="stable")
-    there = np.take_along_axis(np.where(chosen, free, 0), order, axis=0)
-    before = np.cumsum(there, axis=0) - there
-    taken = np.zeros_like(free)
-    np.put_along_axis(taken, order, np.clip(count - before, 0, there), axis=0)
-    return taken
+        return Machines(nodes.numa.code_of(slots), free, there)

@@ -47,6 +47,10 @@ class _Narrow(Term):
         score: FloatArray = (_MOST - _MOST * spans // max(self._most, 1)) * np.float64(self._weight)
         return score
 
+    def one(self, slot: int) -> float:
+        spans = len(self._numa.choose(self._shape.aligned, slot))
+        return self._weight * (_MOST - _MOST * spans // max(self._most, 1))
+
 
 def narrow(shape: Shape, nodes: Nodes, scores: Scores) -> Term | None:
     """Return the term for a shape, None where it has no say."""

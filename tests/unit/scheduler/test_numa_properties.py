@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -134,6 +135,10 @@ def test_pods_fit_where_a_kubelet_would_take_them_one_after_the_other(nodes, req
         }
         index = model.index(shape)
         assert {name: index.fit_on(model.nodes.slot(name)) for name in machines} == fits
+        for name, count in fits.items():
+            slot = model.nodes.slot(name)
+            spans = model.numa.spans(request.cpus, np.array([slot])).item()
+            assert not count or spans == len(model.numa.choose(request.cpus, slot))
         some = index.total // part
         if not some:
             continue
