@@ -129,7 +129,7 @@ def freed(model: Model, bundles: Iterable[Bundle]) -> IntArray:
     rows = np.array([row for one in bundles for row in one.rows], np.intp)
     model.shapes.add_held(more, victims.slot[rows], victims.shape[rows], charged=True)
     if nodes.numa.active:
-        for pod in (victims.pods[row] for row in rows.tolist()):
-            for number, cpus in () if pod is None else pod.shape.on_cells:
+        for pod in filter(None, (victims.pods[row] for row in rows.tolist())):
+            for number, cpus in pod.shape.on_cells:
                 more[model.resources.numa[number], pod.slot] += cpus
     return more
