@@ -12,7 +12,6 @@ from services.controller.adapters.api import Api
 from services.controller.adapters.applier import Applier, by_gang
 from services.controller.adapters.command_objects import CommandObjects
 from services.controller.adapters.dependents import Dependents
-from services.controller.adapters.device_marks import DeviceMarks
 from services.controller.adapters.dry_runs import DryRuns
 from services.controller.adapters.evictor import Evictor
 from services.controller.adapters.expiry import Expiry
@@ -22,6 +21,7 @@ from services.controller.adapters.intake import Intake
 from services.controller.adapters.jobs import JobController
 from services.controller.adapters.keys import Keys, rsa_keys
 from services.controller.adapters.limits import Limits
+from services.controller.adapters.marks import Marks
 from services.controller.adapters.memory import Memories
 from services.controller.adapters.observer import Observer
 from services.controller.adapters.owning import Ownership
@@ -252,7 +252,7 @@ def build(
     listener = _Listener(hands, jobs, groups, queues, expiry, commands, storage, provisioning)
     listeners.append(listener)
     evictor = Evictor(hands)
-    marks = DeviceMarks(hands, gangs.shapes)
+    marks = Marks(hands, gangs.shapes)
     plain = PlainApplier(hands, gangs, groups, provisioning, evictor, marks)
     applier = Applier(hands, jobs.touch, plain, provisioning, dry_runs, evictor, marks)
     handlers: dict[type[Contract], Handler] = {

@@ -29,6 +29,7 @@ from shared.api.resources import (
     JOBFLOWS,
     JOBS,
     JOBTEMPLATES,
+    NUMATOPOLOGIES,
     PODGROUPS,
     QUEUES,
 )
@@ -193,7 +194,17 @@ async def _release(controller: Controller) -> None:
 
 
 async def _require_crds(cluster: Cluster, kubeconfig: Path) -> None:
-    for resource in (JOBS, PODGROUPS, QUEUES, COMMANDS, JOBFLOWS, JOBTEMPLATES, CRONJOBS, HYPERNODES):
+    for resource in (
+        JOBS,
+        PODGROUPS,
+        QUEUES,
+        COMMANDS,
+        JOBFLOWS,
+        JOBTEMPLATES,
+        CRONJOBS,
+        HYPERNODES,
+        NUMATOPOLOGIES,
+    ):
         try:
             await cluster.list(resource, page=1)
         except NotFound as error:

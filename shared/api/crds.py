@@ -20,6 +20,7 @@ from shared.api.bus import Command
 from shared.api.cron import CronJob
 from shared.api.flow import JobFlow, JobTemplate
 from shared.api.meta import KubeObject
+from shared.api.nodeinfo import Numatopology
 from shared.api.resources import (
     COMMANDS,
     CRONJOBS,
@@ -27,6 +28,7 @@ from shared.api.resources import (
     JOBFLOWS,
     JOBS,
     JOBTEMPLATES,
+    NUMATOPOLOGIES,
     PODGROUPS,
     QUEUES,
 )
@@ -126,6 +128,7 @@ CRDS: Final = (
         ),
         status=True,
     ),
+    Crd(NUMATOPOLOGIES, Numatopology, ("numatopo",)),
 )
 
 

@@ -168,6 +168,43 @@ class DevicePart(Contract):
     """In MiB."""
 
 
+class NumaRequest(Contract):
+    """How a Guaranteed pod asks for CPUs that are its alone."""
+
+    policy: str = ""
+    """Only nodes whose kubelet aligns by this policy will do; empty: any."""
+    cpus: tuple[Annotated[int, Field(ge=1)], ...] = ()
+    """Of each container that asks for whole CPUs, in order; others share theirs."""
+
+
+class NumaCpus(Contract):
+    """So many CPUs of one NUMA node that a pod has for itself."""
+
+    node: Count
+    """The number of the NUMA node on its machine."""
+    cpus: Annotated[int, Field(ge=1)]
+
+
+class NumaNode(Contract):
+    """The CPUs of a machine that are near each other."""
+
+    number: Count
+    cpus: Count
+    """All of them."""
+    usable: Count
+    """Those that pods can have for themselves: not reserved, nor held by a pod that nobody told of."""
+
+
+class NumaTopology(Contract):
+    """A machine's CPUs, and how its kubelet gives them to pods."""
+
+    cpu_manager: str = ""
+    """Policy of the CPU manager: only by ``static`` pods have CPUs for themselves."""
+    policy: str = ""
+    """Policy of the topology manager."""
+    nodes: tuple[NumaNode, ...] = ()
+
+
 class Mount(Contract):
     """A volume of a pod that counts on its node, or in the whole cluster."""
 
@@ -208,6 +245,8 @@ class Shape(Contract):
     """Parts of devices. What a device plugin counts in whole is in ``requests`` alone."""
     more_devices: tuple[DeviceRequest, ...] = ()
     """Of the containers after the first that asks. Containers may share a device with each other."""
+    numa: NumaRequest | None = None
+    """None: no NUMA policy, and no CPUs for itself."""
     priority: int = 0
     preemptable: bool = True
     revocable: bool = False
@@ -350,6 +389,8 @@ class Binding(Contract):
     uid: str | None = None
     devices: tuple[int, ...] = ()
     """Indices of the node's devices that the pod takes part of, container by container."""
+    numa: tuple[NumaCpus, ...] = ()
+    """CPUs that it will have for itself, where that was looked at."""
 
 
 class Eviction(Contract):
@@ -733,6 +774,8 @@ class NodeState(Contract):
     allocatable: Resources = NONE
     devices: tuple[Device, ...] = ()
     """Devices that pods can take parts of; others are only counted, in ``allocatable``."""
+    numa: NumaTopology | None = None
+    """None: nobody tells of its NUMA nodes."""
     volume_limits: dict[str, Count] = NONE
     """How many volumes of a driver it takes; of one that is not named, any number."""
     free_volumes: dict[str, Count] = NONE
@@ -763,6 +806,8 @@ class PodState(Contract):
     """Indices of the devices of its node that it has part of, as it asks for them."""
     device_parts: tuple[DevicePart, ...] = ()
     """What it has of devices as its binding says, instead of ``devices``."""
+    numa: tuple[NumaCpus, ...] = ()
+    """CPUs that it has for itself: as its node tells, else as its binding says."""
     created_at: datetime
     started_at: datetime | None = None
     scheduled_at: datetime | None = None

@@ -147,10 +147,11 @@ def node(
     shared: int = 0,
     drivers: dict[str, int] | None = None,
     free: dict[str, int] | None = None,
+    numa: c.NumaTopology | None = None,
 ) -> c.NodeState:
     """A node; cpu in cores, memory in GiB, taints as ``key=value:Effect``; ``shared``: GPUs to be shared.
 
-    It takes so many volumes of ``drivers``, and has so many that are ``free``.
+    It takes so many volumes of ``drivers``, and has so many that are ``free``. ``numa``: its NUMA nodes.
     """
     amounts = {"cpu": int(cpu * 1000), "memory": memory * GI, GPU: gpu}
     if pods is not None:
@@ -166,6 +167,7 @@ def node(
         devices=(c.Device(),) * shared,
         volume_limits=drivers or {},
         free_volumes=free or {},
+        numa=numa,
     )
 
 
@@ -195,10 +197,13 @@ def shape(
     part: int = 0,
     parts: int = 1,
     volumes: c.Volumes | None = None,
+    numa: str | None = None,
+    own: Sequence[int] | None = None,
 ) -> c.Shape:
     """What a pod asks for. ``tolerates``: ``key``, ``key=value`` or ``*``, each with ``:Effect`` or not.
 
-    ``part``: thousandths of each of ``parts`` shared GPUs.
+    ``part``: thousandths of each of ``parts`` shared GPUs. ``numa``: its NUMA policy (empty: none), with all
+    of its CPUs, or ``own`` of its containers, for itself.
     """
     requests = {"cpu": int(cpu * 1000), "memory": memory * GI, GPU: gpu, **(extra or {})}
     terms = None
@@ -224,6 +229,7 @@ def shape(
         extras=extras or {},
         devices=c.DeviceRequest(count=parts, cores=part) if part else None,
         volumes=volumes,
+        numa=None if numa is None else c.NumaRequest(policy=numa, cpus=tuple(own or (int(cpu),))),
     )
 
 

@@ -6,16 +6,18 @@ the same events, and knows nothing of the model's inside.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from services.scheduler.core.cycle import decide
 from services.scheduler.core.decisions import Decision
 from services.scheduler.core.model import Model
+from services.scheduler.core.numa import numa_cpus
 from services.scheduler.core.policy import Policy
 from services.scheduler.core.results import apply_result
 from shared.events import contracts as c
+from tests.scenarios.aligning import Having, check_numa
 from tests.scenarios.among_pods import There, check_among
 from tests.scenarios.mounting import check_volumes
 from tests.scenarios.nearness import check_near
@@ -249,7 +251,8 @@ class World:
         if decision.enqueue:
             self.books.phases[key] = "Inqueue"
         for name, task, node, _ in good:
-            self.bind(gang, name, task, node, decision.devices.get(name, ()))
+            has = {"devices": decision.devices.get(name, ()), "numa": numa_cpus(decision.cells.get(name, ()))}
+            self.bind(gang, name, task, node, has)
         self.create_rest(gang)
         failures = tuple(c.BindFailure(pod=row[0], node=row[2], code="x", message="x") for row in bad)
         partial = c.DecisionOutcome.PARTIAL if bad else c.DecisionOutcome.APPLIED
@@ -262,8 +265,10 @@ class World:
     def _can_bind(self, row: tuple[str, str, str, str | None]) -> bool:
         return row[2] in self.books.nodes
 
-    def bind(self, gang: c.Gang, name: str, task: str, node: str, devices: tuple[int, ...] = ()) -> None:
-        update = {"node": node, "phase": "Running", "devices": devices}
+    def bind(
+        self, gang: c.Gang, name: str, task: str, node: str, has: Mapping[str, object] | None = None
+    ) -> None:
+        update = {"node": node, "phase": "Running", **(has or {})}
         self.pod(self._pod(gang, name, task).model_copy(update=update))
 
     def create_rest(self, gang: c.Gang) -> None:
@@ -370,6 +375,8 @@ class World:
         check_volumes(there, self.books.nodes)
         for node in {row[2] for row in decision.rows}:
             check_alone(self._devices_on(node, decision))
+        if self.model.policy.numa:
+            check_numa(self.having(decision), self.books.nodes)
 
     def _devices_on(self, node: str, decision: Decision) -> Iterator[tuple[c.Shape, tuple[int, ...]]]:
         """Yield what pods on a node take of devices, those in flight and in a decision included."""
@@ -385,6 +392,41 @@ class World:
                 flying.pop(key, None)
                 yield pod.shape, pod.devices
         yield from flying.values()
+
+    def cells(self) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]:
+        """What is used of NUMA nodes, by node and resource, and what of it by pods that are being deleted."""
+        there = [
+            pod
+            for pod in self.books.pods.values()
+            if pod.node is not None and pod.phase not in ("Succeeded", "Failed")
+        ]
+        on = [(pod, (pod.node or "", {f"numa/{one.node}": one.cpus for one in pod.numa})) for pod in there]
+        flying = [
+            (row[2], {f"numa/{number}": cpus for number, cpus in decision.cells.get(row[0], ())})
+            for decision in self.books.flying.values()
+            for row in decision.rows
+        ]
+        used = [cells for _, cells in on] + flying
+        return _sums(used), _sums(cells for pod, cells in on if self._leaves(pod))
+
+    def having(self, decision: Decision) -> list[Having]:
+        """All pods that are on nodes, in flight or in this decision, with the CPUs that they have."""
+        having = [
+            Having(pod.node, pod.shape, {one.node: one.cpus for one in pod.numa}, False)
+            for pod in self.books.pods.values()
+            if pod.node is not None and pod.phase not in ("Succeeded", "Failed")
+        ]
+        known = {(pod.namespace, pod.name) for pod in self.books.pods.values() if pod.node is not None}
+        gang = self.books.gangs[decision.namespace, decision.name]
+        own = {task.name: task.shape for task in gang.tasks}
+        for one in (*self.books.flying.values(), decision):
+            shapes = own if one is decision else self.books.shapes[one.number]
+            having += [
+                Having(row[2], shapes[row[1]], dict(one.cells.get(row[0], ())), one is decision)
+                for row in one.rows
+                if (one.namespace, row[0]) not in known
+            ]
+        return having
 
     def charges(self) -> list[tuple[str, str | None, dict[str, int]]]:
         """Node, queue and requests of each bound pod and each pod in flight."""

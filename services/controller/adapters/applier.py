@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from services.controller.adapters.device_marks import DeviceMarks
 from services.controller.adapters.dry_runs import DryRuns
 from services.controller.adapters.evictor import Evictor
 from services.controller.adapters.hands import Hands, together
+from services.controller.adapters.marks import Marks
 from services.controller.adapters.memory import Memory
 from services.controller.adapters.plain_applier import BIND_TRIES, PlainApplier
 from services.controller.adapters.provisioning import Provisioning
@@ -74,7 +74,7 @@ class Applier:
         provisioning: Provisioning,
         dry_runs: DryRuns,
         evictor: Evictor,
-        marks: DeviceMarks,
+        marks: Marks,
     ) -> None:
         self._hands = hands
         self._marks = marks

@@ -21,6 +21,7 @@ from typing import Final
 
 from prometheus_client import Counter
 
+from services.controller.adapters.numa import NumaViews
 from services.controller.adapters.plain import PlainGangs
 from services.controller.adapters.publisher import SOURCE
 from services.controller.adapters.recorder import Recorder
@@ -90,6 +91,7 @@ class Observer:
         self._telemetry = telemetry
         self._recorder = recorder
         self._shapes = gangs.shapes
+        self._numa = NumaViews(views)
         self._published: dict[bytes, bytes] = {}
         """A digest of the last fact under each key."""
         self._marked: dict[Ref, dict[str, JSON]] = {}
@@ -104,8 +106,8 @@ class Observer:
         """Called with the PodGroup of a gang that was found too large."""
         self._problems: dict[Ref, str] = {}
         """Why an object has no fact, as it was said."""
-        self._devices_left_out: dict[str, str] = {}
-        """By node: why its GPUs are not told, as it was said."""
+        self._left_out_of_nodes: dict[tuple[str, str], str] = {}
+        """By node and what is not told of it: why, as it was said."""
         views.label_keys.on_growth = self._labels_count
         self._wake = asyncio.Event()
         self._publishing = asyncio.Lock()
@@ -141,6 +143,8 @@ class Observer:
             self.budget_changed(old, new)
         elif resource is r.NODES:
             self._node_changed(old, new)
+        for ref in self._numa.changed(resource, old, new):
+            self.touch(*ref)
         self.touch(resource, obj["metadata"].get("namespace") or "", obj["metadata"]["name"])
 
     def _labels_count(self) -> None:
@@ -370,16 +374,22 @@ class Observer:
             self.refuse(gang, error)
 
     def _node(self, raw: JSON) -> Contract:
-        name = raw["metadata"]["name"]
+        name, problem = raw["metadata"]["name"], ""
         try:
             read_devices(raw)
         except ValueError as error:
-            if self._devices_left_out.get(name) != str(error):
-                self._devices_left_out[name] = str(error)
-                self._telemetry.log.warning("node %s: its GPUs are left out: %s", name, error)
-        else:
-            self._devices_left_out.pop(name, None)
-        return facts.node_state(raw, *self._views.storage.of_node(raw))
+            problem = str(error)
+        self._leave_out(name, "GPUs", problem)
+        self._leave_out(name, "NUMA nodes", self._numa.problem(name))
+        return facts.node_state(raw, *self._views.storage.of_node(raw), numa=self._numa.of_node(name))
+
+    def _leave_out(self, node: str, what: str, problem: str) -> None:
+        """Say, once, why something is not told of a node; no problem: it is told."""
+        if not problem:
+            self._left_out_of_nodes.pop((node, what), None)
+        elif self._left_out_of_nodes.get((node, what)) != problem:
+            self._left_out_of_nodes[node, what] = problem
+            self._telemetry.log.warning("node %s: its %s are left out: %s", node, what, problem)
 
     def _queue(self, raw: JSON) -> Contract:
         return facts.queue_state(raw)
@@ -403,7 +413,10 @@ class Observer:
         node = (raw.get("spec") or {}).get("nodeName") if shape.devices else None
         on = self._views.get(r.NODES, "", node) if node else None
         devices = () if on is None else node_devices(on)
-        return facts.pod_state(raw, shape, self._schedulers, self._gangs.membership(raw), budgets, devices)
+        numa = self._numa.of_pod(raw) if shape.numa is not None else ()
+        return facts.pod_state(
+            raw, shape, self._schedulers, self._gangs.membership(raw), budgets, devices, numa
+        )
 
     def _podgroup(self, raw: JSON) -> Contract:
         meta = raw["metadata"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from services.controller.adapters.device_marks import DeviceMarks
 from services.controller.adapters.evictor import Evictor
 from services.controller.adapters.groups import GroupController, lock_of
 from services.controller.adapters.hands import Hands, together
+from services.controller.adapters.marks import Marks
 from services.controller.adapters.plain import PlainGangs
 from services.controller.adapters.provisioning import Provisioning
 from services.controller.adapters.views import job_key
@@ -38,7 +38,7 @@ class PlainApplier:
         groups: GroupController,
         provisioning: Provisioning,
         evictor: Evictor,
-        marks: DeviceMarks,
+        marks: Marks,
     ) -> None:
         self._hands = hands
         self._marks = marks

@@ -32,6 +32,8 @@ _SHAPE_FIELDS: Final = (
     "hostNetwork",
     "volumes",
 )
+_ANNOTATIONS: Final = (names.PREEMPTABLE, names.REVOCABLE_ZONE, names.NUMA_TOPOLOGY_POLICY, *MARKS)
+"""Annotations that a shape depends on."""
 
 
 class Shapes:
@@ -72,7 +74,7 @@ class Shapes:
         relevant = {name: spec[name] for name in _SHAPE_FIELDS if name in spec}
         relevant["containers"] = [placing(one) for one in spec.get("containers") or ()]
         priority = priorities.of(spec.get("priorityClassName") or "")
-        said = tuple(annotations.get(name) for name in (names.PREEMPTABLE, names.REVOCABLE_ZONE, *MARKS))
+        said = tuple(map(annotations.get, _ANNOTATIONS))
         key = (orjson.dumps(relevant), said, priority)
         shape = self._known.get(key)
         if shape is None:

@@ -16,6 +16,7 @@ from services.controller.core.gangs import gang_of
 from services.controller.core.holding import words
 from services.controller.core.members import MemberPod, group_of
 from services.controller.core.model import JSON, GroupView, Priorities, Wanted, read_group, read_job
+from services.controller.core.numa import read_numatopology
 from services.controller.core.persistent import HOSTNAME
 from services.controller.core.podview import PodView, owner_job, read_pod
 from services.controller.core.queues import parent_of
@@ -34,6 +35,7 @@ WATCHED: Final = (
     r.QUEUES,
     r.PRIORITYCLASSES,
     r.HYPERNODES,
+    r.NUMATOPOLOGIES,
     r.PDBS,
     r.NODES,
     r.JOBS,
@@ -46,6 +48,7 @@ _BY_JOB: Final = "job"
 _BY_GROUP: Final = "group"
 _BY_PARENT: Final = "parent"
 _BY_NODE: Final = "node"
+_GUARANTEED: Final = "guaranteed"
 _BY_CLAIM: Final = "claim"
 _BY_HOST: Final = "host"
 
@@ -90,6 +93,7 @@ class Views(Informers):
                 _BY_JOB: _job_of,
                 _BY_GROUP: _group_index(schedulers),
                 _BY_NODE: _told_devices,
+                _GUARANTEED: _guaranteed_on,
                 _BY_CLAIM: _claims_of,
             },
             r.NODES: {_BY_HOST: _host_of},
@@ -101,7 +105,7 @@ class Views(Informers):
                 resource,
                 clock=clock,
                 on_change=self._listener(resource),
-                transform=_trim_pod if resource is r.PODS else _trim,
+                transform=_TRIMS.get(resource, _trim),
                 indexes=indexes.get(resource),
                 rng=random.Random(resource.plural),  # noqa: S311 - jitter, the same on each run
             )
@@ -181,6 +185,10 @@ class Views(Informers):
         """Return the pods on a node that were told which of its GPUs they have."""
         return self[r.PODS].by(_BY_NODE, node)
 
+    def guaranteed_on(self, node: str) -> Iterable[JSON]:
+        """Return the Guaranteed pods on a node: others have no CPUs for themselves."""
+        return self[r.PODS].by(_GUARANTEED, node)
+
     def pods_with_claim(self, namespace: str, claim: str) -> list[JSON]:
         """Return the pods that mount a claim."""
         return self[r.PODS].by(_BY_CLAIM, job_key(namespace, claim))
@@ -247,6 +255,13 @@ class Views(Informers):
             self._priorities = Priorities(values, default)
         return self._priorities
 
+    @property
+    def policy_text(self) -> str:
+        """All that the ConfigMap with the scheduler's policy says."""
+        return "\n".join(
+            text for one in self.store(r.CONFIGMAPS).values() for text in (one.get("data") or {}).values()
+        )
+
     def job_of_group(self, group: JSON) -> str | None:
         """Return the key of the job that a PodGroup belongs to."""
         owner = owner_job(group)
@@ -304,6 +319,11 @@ def _told_devices(pod: JSON) -> Iterable[str]:
     return (node,) if node and (names.VGPU_IDS in told or names.GPU_INDEX in told) else ()
 
 
+def _guaranteed_on(pod: JSON) -> Iterable[str]:
+    node = (pod.get("spec") or {}).get("nodeName")
+    return (node,) if node and (pod.get("status") or {}).get("qosClass") == "Guaranteed" else ()
+
+
 def _claims_of(pod: JSON) -> Iterable[str]:
     meta = pod["metadata"]
     for volume in (pod.get("spec") or {}).get("volumes") or ():
@@ -334,9 +354,22 @@ def _trim_pod(pod: JSON) -> JSON:
     return {**pod, "spec": {**spec, **left}}
 
 
+def _trim_numatopology(obj: JSON) -> JSON:
+    """Keep what was read of hundreds of CPUs."""
+    problem, read = "", None
+    try:
+        read = read_numatopology(obj)
+    except ValueError as error:
+        problem = words(error)
+    return {"metadata": _trim(obj)["metadata"], "read": read, "problem": problem}
+
+
 def _trim(obj: JSON) -> JSON:
     """Drop what nobody here reads, to save memory."""
     metadata = obj["metadata"]
     if "managedFields" not in metadata:
         return obj
     return {**obj, "metadata": {k: v for k, v in metadata.items() if k != "managedFields"}}
+
+
+_TRIMS: Final = {r.PODS: _trim_pod, r.NUMATOPOLOGIES: _trim_numatopology}

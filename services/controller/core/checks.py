@@ -19,6 +19,8 @@ from services.controller.core.tasktopology import topology_problem
 from shared.api import names
 from shared.api.batch import MOST_PODS, TopologyPolicy
 
+_NUMA_AWARE: Final = "numa-aware"
+"""Volcano's plugin that heeds NUMA policies."""
 _MOST_WORDS: Final = 1000
 """Characters of a problem: it may quote a name of any length, and is written into the job's status."""
 
@@ -115,11 +117,12 @@ def _queue_problem(wanted: Wanted, queue: JSON | None) -> str | None:
     return None
 
 
-def not_applied(wanted: Wanted) -> tuple[str, ...]:
-    """Return what the job asks for and does not get yet."""
+def not_applied(wanted: Wanted, policy: str = "") -> tuple[str, ...]:
+    """Return what the job asks for and does not get; ``policy`` is the text of the scheduler's."""
     found: list[str] = []
-    if any(task.spec.topology_policy not in ("", TopologyPolicy.NONE) for task in wanted.tasks):
-        found.append("topologyPolicy of tasks")
+    asks = any(task.spec.topology_policy not in ("", TopologyPolicy.NONE) for task in wanted.tasks)
+    if asks and _NUMA_AWARE not in policy:
+        found.append(f"topologyPolicy of tasks: the scheduler's policy does not name {_NUMA_AWARE}")
     if any(names.VGPU_PODGROUP_POLICY in task.spec.template.metadata.annotations for task in wanted.tasks):
         found.append(f"annotation {names.VGPU_PODGROUP_POLICY} of pods")
     problems = (

@@ -73,7 +73,7 @@ def template_digest(wanted: Wanted, task: Task, priorities: Priorities) -> str:
         wanted.scheduler,
         task.name,
         [dict(template.metadata.labels), inherited_labels(wanted, task, 0), pod_annotations(wanted, task)],
-        [task.spec.topology_policy, wanted.spec.get("plugins"), sorted(claims(wanted))],
+        [wanted.spec.get("plugins"), sorted(claims(wanted))],
         [template.spec.priority_class_name, priority_of(template.spec, priorities)],
         spec,
     ]

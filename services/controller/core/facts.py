@@ -29,9 +29,13 @@ _EFFECTS = frozenset({"NoSchedule", "PreferNoSchedule", "NoExecute"})
 
 
 def node_state(
-    raw: JSON, volume_limits: Mapping[str, int] | None = None, free_volumes: Mapping[str, int] | None = None
+    raw: JSON,
+    volume_limits: Mapping[str, int] | None = None,
+    free_volumes: Mapping[str, int] | None = None,
+    *,
+    numa: c.NumaTopology | None = None,
 ) -> NodeState:
-    """Return a node's fact; how many volumes it takes, and has free, is said by others than the node."""
+    """Return a node's fact; of volumes that it takes, and has free, and of NUMA nodes others than it tell."""
     node = Node.model_validate(raw)
     ready = next((condition.status for condition in node.status.conditions if condition.type == "Ready"), "")
     labels = node.metadata.labels
@@ -48,6 +52,7 @@ def node_state(
         ready=ready == "True",
         allocatable=dict(sorted(resource_list(node.status.allocatable).items())),
         devices=node_devices(raw),
+        numa=numa,
         volume_limits=dict(volume_limits or {}),
         free_volumes=dict(free_volumes or {}),
     )
@@ -60,11 +65,13 @@ def pod_state(
     group: tuple[str, str] | None = None,
     budgets: tuple[str, ...] = (),
     devices: Sequence[c.Device] = (),
+    numa: tuple[c.NumaCpus, ...] = (),
 ) -> PodState:
     """Return a pod's fact; any pod takes room, whosever it is.
 
     ``group`` is the PodGroup and queue of a pod of ours that no Job owns; a Job's pods say theirs.
-    ``budgets`` are the PodDisruptionBudgets that protect it, ``devices`` those of its node.
+    ``budgets`` are the PodDisruptionBudgets that protect it, ``devices`` those of its node, ``numa`` the CPUs
+    that it has for itself.
     """
     view = read_pod(raw)
     meta, spec = raw["metadata"], raw.get("spec") or {}
@@ -84,6 +91,7 @@ def pod_state(
         ours=spec.get("schedulerName") in schedulers,
         shape=shape,
         device_parts=held_parts(raw, requests_of(shape), devices) if shape.devices else (),
+        numa=numa,
         created_at=parse_time(meta["creationTimestamp"]),
         started_at=view.started_at,
         scheduled_at=_scheduled_at(raw),

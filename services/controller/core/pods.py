@@ -24,9 +24,12 @@ _LABELS_FROM_JOB: Final = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.JOB_TYP
 
 
 def pod_annotations(wanted: Wanted, task: Task) -> dict[str, str]:
-    """Return the annotations that all pods of a task have: the template's, and the job's that matter."""
-    own = dict(task.spec.template.metadata.annotations)
-    return own | {key: wanted.annotations[key] for key in _FROM_JOB if key in wanted.annotations}
+    """Return the annotations that all pods of a task have: the template's, the job's that matter, its own."""
+    annotations = dict(task.spec.template.metadata.annotations)
+    annotations |= {key: wanted.annotations[key] for key in _FROM_JOB if key in wanted.annotations}
+    if task.spec.topology_policy:
+        annotations[names.NUMA_TOPOLOGY_POLICY] = task.spec.topology_policy
+    return annotations
 
 
 def placing_spec(wanted: Wanted, task: Task) -> PodSpec:
@@ -115,8 +118,6 @@ def _annotations(wanted: Wanted, status: Status, task: Task, index: int) -> dict
         names.TASK_INDEX: str(index),
         names.TEMPLATE_UID: f"{wanted.name}-{task.name}",
     }
-    if task.spec.topology_policy:
-        annotations[names.NUMA_TOPOLOGY_POLICY] = task.spec.topology_policy
     if names.TRACEPARENT in wanted.annotations:
         annotations[names.TRACEPARENT] = wanted.annotations[names.TRACEPARENT]
     return annotations

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from services.controller.core.devices import device_requests
 from services.controller.core.model import JSON, Priorities
+from services.controller.core.numa import numa_request
 from shared.api import names
 from shared.api.placement import Affinity, NodeSelectorRequirement, NodeSelectorTerm, Toleration
 from shared.api.pods import PodSpec
@@ -39,6 +40,7 @@ def shape_of(spec: PodSpec, annotations: Mapping[str, str], priorities: Prioriti
         tolerations=tuple(_toleration(t) for t in spec.tolerations if t.effect in _EFFECTS),
         devices=devices[0] if devices else None,
         more_devices=devices[1:],
+        numa=numa_request(spec, annotations),
         priority=priority_of(spec, priorities),
         preemptable=preemptable(annotations),
         revocable=revocable(annotations),

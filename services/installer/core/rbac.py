@@ -81,7 +81,11 @@ _CONTROLLER: Final = (
     Grant((r.PODS,), ("create",), "carrying decisions out", "binding"),
     Grant((r.PODS,), ("patch",), "PodScheduled of pods that wait", "status"),
     Grant(r.WORKLOADS, ("get",), "what the owner of plain pods says about their gang"),
-    Grant((r.NODES, r.PRIORITYCLASSES, r.HYPERNODES, r.PDBS), _READ, "what the scheduler decides by"),
+    Grant(
+        (r.NODES, r.NUMATOPOLOGIES, r.PRIORITYCLASSES, r.HYPERNODES, r.PDBS),
+        _READ,
+        "what the scheduler decides by",
+    ),
     Grant(
         (r.SERVICES, r.CONFIGMAPS, r.SECRETS, r.NETWORKPOLICIES, r.INGRESSES),
         (*_READ, "create", "patch", "delete"),

@@ -129,8 +129,8 @@ class Course:
     def _columns(self, lane: Lane) -> list[int]:
         """Return the columns that say where a lane's gangs have room."""
         asked = {column for shape in lane.offered for column in shape.columns}
-        devices = any(shape.devices for shape in lane.offered)
-        return sorted(asked.union(self._model.resources.of_devices if devices else ()))
+        parts = any(shape.apart for shape in lane.offered)
+        return sorted(asked.union(self._model.resources.of_parts if parts else ()))
 
     def _bounds(self) -> IntArray:
         """Return how many pods have ended: now, and at each time at which some do."""

@@ -509,6 +509,8 @@ class _Cycle:
                     name = task.names[member]
                     if placed.on_devices:
                         decision.devices[name] = placed.on_devices
+                    if placed.on_cells:
+                        decision.cells[name] = placed.on_cells
                     pod = gang.pods.get(name)
                     rows.append((name, task.name, names[slot], None if pod is None else pod.uid))
                     pods[name] = (slot, placed)

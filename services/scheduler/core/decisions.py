@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from services.scheduler.core.numa import Cells
 from services.scheduler.core.queues import Queue
 from services.scheduler.core.shapes import Shape
 from shared.events.contracts import Eviction, Reservation
@@ -33,6 +34,8 @@ class Decision:
     """Sent before, and no result came."""
     devices: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     """By pod that takes parts of devices: which of its node's."""
+    cells: dict[str, Cells] = field(default_factory=dict[str, Cells])
+    """By pod that has CPUs for itself: how many of which NUMA nodes."""
     evictions: tuple[Eviction, ...] = ()
     """Pods that leave for the gang. Such a decision places nothing: that comes when their room is free."""
     reservations: tuple[Reservation, ...] = ()

@@ -106,7 +106,7 @@ class Devices:
                     added[name] = added.get(name, 0) + amount
             amounts = resources.amounts(added)
             self._nodes.fit_columns()
-            found = shape.placed[parts] = shape.on(tuple(at for at, _, _ in parts), amounts)
+            found = shape.placed[parts] = shape.on(amounts, devices=tuple(at for at, _, _ in parts))
         return found
 
     def _memory_on(self, request: DeviceRequest, at: int, slot: int) -> int:

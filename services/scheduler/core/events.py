@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from services.scheduler.core.decisions import Decision
+from services.scheduler.core.numa import numa_cpus
 from shared.events.contracts import Binding, GangDecided, GangRef
 
 
@@ -19,7 +20,12 @@ def event_of(
         enqueue=decision.enqueue,
         bindings=tuple(
             Binding.model_construct(
-                pod=pod, task=task, node=node, uid=uid, devices=decision.devices.get(pod, ())
+                pod=pod,
+                task=task,
+                node=node,
+                uid=uid,
+                devices=decision.devices.get(pod, ()),
+                numa=numa_cpus(decision.cells.get(pod, ())),
             )
             for pod, task, node, uid in decision.rows
         ),

@@ -1,4 +1,4 @@
-"""What pods hold on their nodes in all columns: of rules and ports, and of single devices, too."""
+"""What pods hold on their nodes in all columns: of rules, ports, single devices and NUMA nodes, too."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from services.scheduler.core.shapes import Shape, Shapes
 from services.scheduler.core.victims import Victims
 
 Placed = tuple[int, Shape]
-"""A pod's place among others, and its shape on devices."""
+"""A pod's place among others, and its shape with what it has of its node."""
 
 
-def on_devices(victims: Victims, shapes: Shapes, rows: SlotArray) -> list[Placed]:
-    """Return which of the victims' rows have parts of devices, by their places among these."""
-    numbers = [shape.number for shape in shapes.by_number if shape.devices]
+def with_parts(victims: Victims, shapes: Shapes, rows: SlotArray) -> list[Placed]:
+    """Return which of the victims' rows have parts of their nodes, by their places among these."""
+    numbers = [shape.number for shape in shapes.by_number if shape.apart]
     if not numbers:
         return []
     found = np.flatnonzero(np.isin(victims.shape[rows], numbers))
     pods = ((at, victims.pods[rows.item(at)]) for at in found.tolist())
-    return [(at, pod.shape) for at, pod in pods if pod is not None and pod.shape.of_devices]
+    return [(at, pod.shape) for at, pod in pods if pod is not None and pod.shape.of_node]
 
 
 def leaving(nodes: Nodes) -> IntArray:
@@ -33,7 +33,7 @@ def leaving(nodes: Nodes) -> IntArray:
 
 
 class Held:
-    """Pods in the order in which they go: on which slots, of which shapes (by number), who on devices."""
+    """Pods in the order in which they go: on which slots, of which shapes (by number), who with parts."""
 
     def __init__(
         self, shapes: Shapes, slots: SlotArray, numbers: IntArray, placed: Iterable[Placed] = ()
@@ -41,7 +41,7 @@ class Held:
         self._shapes = shapes
         self._slots = slots
         self._numbers = numbers
-        parts = sorted((at, *item) for at, shape in placed for item in shape.of_devices)
+        parts = sorted((at, *item) for at, shape in placed for item in shape.of_node)
         table = np.array(parts, np.int64).reshape(len(parts), 3)
         self._pods, self._columns, self._amounts = table.T
 
@@ -56,4 +56,4 @@ class Held:
 
 def held_by(victims: Victims, shapes: Shapes, rows: SlotArray) -> Held:
     """Return what the pods of rows of the victims hold."""
-    return Held(shapes, victims.slot[rows], victims.shape[rows], on_devices(victims, shapes, rows))
+    return Held(shapes, victims.slot[rows], victims.shape[rows], with_parts(victims, shapes, rows))

@@ -27,6 +27,7 @@ from services.scheduler.core.columns import FloatArray, IntArray, SlotArray
 from services.scheduler.core.devices import Devices
 from services.scheduler.core.fragments import Typical
 from services.scheduler.core.nodes import Nodes
+from services.scheduler.core.numa import Numa
 from services.scheduler.core.policy import Scores
 from services.scheduler.core.proportions import most_pods
 from services.scheduler.core.resources import UNLIMITED
@@ -46,7 +47,8 @@ class Taken(NamedTuple):
     slots: list[int]
     counts: list[int]
     placed: Sequence[Shape] = ()
-    """Of pods that take parts of devices: the shape on its devices of each pod, slot after slot."""
+    """Of pods that take parts of devices, or CPUs for themselves: the shape with them of each pod, slot after
+    slot."""
 
     def places(self) -> list[int]:
         """Return each pod's slot."""
@@ -71,7 +73,8 @@ class ShapeIndex:
         self.placed = 0
         """How many pods the last trial placed that failed for what they ask of other pods."""
         self._devices = Devices(nodes, spread=scores.spreads)
-        self._singly = bool(shape.devices) or not self._score.rising
+        self._numa = Numa(nodes)
+        self._singly = shape.apart or not self._score.rising
         self._fit: IntArray = np.zeros(0, np.int64)
         self._row: list[int] = []
         self._row_scores: list[float] = []
@@ -134,6 +137,8 @@ class ShapeIndex:
             if self.shape.devices:
                 parts = self._devices.fits(self.shape.devices, slots, empty=True, most=room)
                 room = np.minimum(room, parts)
+            if self.shape.aligned:
+                room = np.minimum(room, self._numa.fits(self.shape.aligned, slots, empty=True, most=room))
             self._potentials[slots] = room
             self._potential = int(self._potentials.sum())
             self._potential_of = nodes.capacity_version
@@ -261,17 +266,19 @@ class ShapeIndex:
                 self._nodes.take_back(placed.charged, [slot], [1], placed.mounts)
 
     def _place(self, slot: int) -> Shape:
-        """Charge one pod to a node; return its shape, on devices if it takes parts of them."""
+        """Charge one pod to a node; return its shape, with the parts of the node that it takes."""
         placed = self.shape
         if placed.devices:
             chosen = self._devices.choose(placed.devices, self._devices.free(np.array([slot], np.intp)))
             parts = self._devices.parts(placed, tuple(chosen[:, 0].tolist()), slot)
             placed = self._devices.on(placed, parts)
+        if self.shape.aligned:
+            placed = self._numa.on(placed, self._numa.choose(self.shape.aligned, slot))
         self._nodes.place(placed.charged, [slot], [1], placed.mounts)
         return placed
 
     def _of(self, taken: dict[int, list[Shape]]) -> Taken:
-        placed = [one for some in taken.values() for one in some] if self.shape.devices else ()
+        placed = [one for some in taken.values() for one in some] if self.shape.apart else ()
         return Taken(list(taken), [len(some) for some in taken.values()], placed)
 
     def _walk(self, need: int, slots: list[int], counts: list[int]) -> int:
@@ -391,7 +398,7 @@ class ShapeIndex:
             fits = min(fits, (allocatable[column][slot] - used[column][slot]) // amount)
             if fits <= 0:
                 return 0
-        if self.shape.leaves or self.shape.mounts is not None or self.shape.devices:
+        if self.shape.leaves or self.shape.mounts is not None or self.shape.apart:
             fits = self._bounded(np.array([slot], np.intp), np.array([fits], np.int64)).item()
         return fits
 
@@ -403,6 +410,8 @@ class ShapeIndex:
             fits = np.minimum(fits, self._nodes.volumes.fits(self.shape.mounts, slots))
         if self.shape.devices:
             fits = np.minimum(fits, self._devices.fits(self.shape.devices, slots, most=fits))
+        if self.shape.aligned:
+            fits = np.minimum(fits, self._numa.fits(self.shape.aligned, slots, most=fits))
         return fits
 
     def _leaving(self, slots: SlotArray) -> IntArray:

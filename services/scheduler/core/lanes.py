@@ -172,11 +172,6 @@ class Lane:
         return self.layout is None and all(shape.is_plain for shape, _ in self.shapes)
 
     @property
-    def takes_parts(self) -> bool:
-        """Whether its pods take parts of devices."""
-        return any(shape.devices for shape in self.offered)
-
-    @property
     def is_simple(self) -> bool:
         """Whether amounts alone say where a gang goes, and its minimum names its members."""
         return self.is_plain and self.choice is None
@@ -185,10 +180,14 @@ class Lane:
     def is_foreseeable(self) -> bool:
         """Whether columns of the nodes tell all that its pods take, and so what frees it.
 
-        Not where they mount volumes that nodes count, or leave something beside scarce resources.
+        Not where they mount volumes that nodes count, or leave something beside scarce resources; nor where they
+        have CPUs of NUMA nodes for themselves, as room that is kept does not name these.
         """
         return not any(
-            shape.mounts is not None or shape.leaves or (shape.kin is not None and shape.kin.alone)
+            shape.mounts is not None
+            or shape.leaves
+            or shape.aligned
+            or (shape.kin is not None and shape.kin.alone)
             for shape in self.offered
         )
 

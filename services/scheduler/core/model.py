@@ -23,6 +23,7 @@ from services.scheduler.core.index import ShapeIndex
 from services.scheduler.core.learned import Learned
 from services.scheduler.core.nodegroups import Lots
 from services.scheduler.core.nodes import Nodes
+from services.scheduler.core.numa import Numa, cells_of, numa_room
 from services.scheduler.core.own import limits_of
 from services.scheduler.core.pods import ENDED, Pod, make_pod
 from services.scheduler.core.policy import Policy
@@ -50,7 +51,9 @@ class Model:
         self.policy = policy or Policy()
         self.resources = Resources()
         self.nodes = Nodes(self.resources, pool)
+        self.nodes.heed_numa(self.policy.numa)
         self.devices = Devices(self.nodes)
+        self.numa = Numa(self.nodes)
         self.domains = Domains(self.nodes)
         self.shapes = Shapes(self.resources, self.nodes, limits_of(self.policy), self.policy.proportions)
         self.queues = Queues(self.resources, self.policy.sharing)
@@ -88,6 +91,8 @@ class Model:
         self._indexes: dict[int, ShapeIndex] = {}
         self._devices_seen = 0
         """Indexes are made anew when nodes have more devices: the first bring other scores."""
+        self._aligning = False
+        """Whether pods that have CPUs for themselves are placed by NUMA nodes."""
 
     def set_policy(self, policy: Policy) -> None:
         """Decide by another policy from now on, as a model does that never had the old one.
@@ -101,6 +106,8 @@ class Model:
         self.nodes.capacity_version += 1
         self.shapes.set_limits(limits_of(policy))
         self.shapes.set_proportions(policy.proportions)
+        self.nodes.heed_numa(policy.numa)
+        self._align()
         self.queues.govern(policy.sharing)
         self.lots.govern(policy)
         self._indexes.clear()
@@ -138,16 +145,26 @@ class Model:
             taints=[(taint.key, taint.value, taint.effect) for taint in state.taints],
             unschedulable=state.unschedulable,
             ready=state.ready,
-            allocatable=state.allocatable | device_room(state.devices),
+            allocatable=state.allocatable | device_room(state.devices) | numa_room(state.numa),
             devices=state.devices,
+            numa=state.numa,
             volume_limits=state.volume_limits,
             free_volumes=state.free_volumes,
         )
+        self._align()
         self.domains.set_node(state.name, state.labels)
+
+    def _align(self) -> None:
+        """Have shapes and indexes follow the first node that aligns pods, and the last."""
+        if self._aligning != self.nodes.numa.active:
+            self._aligning = self.nodes.numa.active
+            self.shapes.align()
+            self._indexes.clear()
 
     def remove_node(self, name: str) -> None:
         """A node is gone; its pods go by their own events."""
         self.nodes.remove(name)
+        self._align()
         self.domains.set_node(name, None)
 
     def apply_hypernode(self, state: c.HyperNodeState) -> None:
@@ -219,6 +236,8 @@ class Model:
         shape = self.shapes.intern(state.shape, state.namespace, self.lots.of(state.queue))
         if state.node is not None:
             shape = self._on_devices(shape, state)
+            if state.numa:
+                shape = self.numa.on(shape, cells_of(state.numa))
         gang = None if state.gang is None else (state.namespace, state.gang)
         old = self.pods.get(key)
         seen_there = old is not None and old.uid == state.uid and old.slot >= 0

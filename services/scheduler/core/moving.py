@@ -68,9 +68,10 @@ class Mover:
         """When the next pod may move that may not now (POSIX seconds)."""
 
     def asks(self, lane: Lane, gang: Gang) -> bool:
-        """Whether others may move for the first gang of a lane, and it could help. Parts of devices stay."""
+        """Whether others may move for the first gang of a lane, and it could help. Parts of nodes stay."""
         lacks = not lane.surplus and isinstance(lane.stop, NoRoom | NoDomain)
-        return lacks and not lane.takes_parts and gang.contract.priority_class not in self._model.peaceful
+        parts = any(shape.apart for shape in lane.offered)
+        return lacks and not parts and gang.contract.priority_class not in self._model.peaceful
 
     def scattered(self, lane: Lane) -> float:
         """Return which part of the scarcest thing that a lane lacks is free where none of its pods fit.
@@ -191,10 +192,10 @@ class Mover:
         return np.flatnonzero(may & ~waits)
 
     def _is_at_rest(self, gang: Gang) -> bool:
-        """Whether a gang has its minimum and no room kept elsewhere, and takes no parts of devices."""
+        """Whether a gang has its minimum and no room kept elsewhere, and its pods no parts of nodes."""
         model, needs = self._model, gang.needs
         kept = model.earmarks.of(gang.key) or model.reservations.of(gang.key)
-        parts = any(task.shape.devices for task in gang.tasks)
+        parts = any(task.shape.apart for task in gang.tasks)
         ours = gang.contract.pool == model.pool and model.queues.get(gang.contract.queue).known
         return ours and not (needs.must or needs.short or kept or parts)
 

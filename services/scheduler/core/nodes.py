@@ -21,11 +21,12 @@ from typing import Final
 import numpy as np
 
 from services.scheduler.core.columns import BoolArray, ChangeLog, CodeArray, IntArray, LabelColumn, SlotArray
+from services.scheduler.core.numa import NumaOnNodes
 from services.scheduler.core.resources import PODS, UNLIMITED, Amounts, Resources
 from services.scheduler.core.volumes import Mounts, VolumesOnNodes
 from shared.api.matching import TaintKey
 from shared.api.names import REVOCABLE_ZONE
-from shared.events.contracts import Device
+from shared.events.contracts import Device, NumaTopology
 
 _SMALL: Final = 6
 """Up to so many nodes, scalar updates are faster than array operations (measured)."""
@@ -80,6 +81,7 @@ class Nodes:
         self.zones: frozenset[str] | None = None
         """The zones (label ``volcano.sh/revocable-zone``) that are open; None: they mean nothing."""
         self.volumes = VolumesOnNodes()
+        self.numa = NumaOnNodes()
         self.count = 0
         self._free: list[int] = []
         self._sorted: list[str] = []
@@ -105,6 +107,7 @@ class Nodes:
         volume_limits: Mapping[str, int],
         free_volumes: Mapping[str, int],
         devices: tuple[Device, ...] = (),
+        numa: NumaTopology | None = None,
     ) -> None:
         """Take in a node's facts; the same facts again change nothing."""
         slot = self.slot(name)
@@ -125,6 +128,7 @@ class Nodes:
         if self.devices[slot] != devices:
             self._set_devices(slot, devices)
             rules = True
+        rules |= self.numa.set(slot, numa)
         if new:
             self.exists[slot] = True
             self.count += 1
@@ -150,7 +154,17 @@ class Nodes:
         changed = None if zones is None or self.zones is None else zones ^ self.zones
         table = np.array([bool(value) and (changed is None or value in changed) for value in column.values])
         self.zones = zones
-        for slot in np.flatnonzero(table[column.codes] & self.exists).tolist():
+        self._judge_anew(np.flatnonzero(table[column.codes] & self.exists))
+
+    def heed_numa(self, heeded: bool) -> None:
+        """Let NUMA nodes count, or not, where pods have CPUs for themselves."""
+        if self.numa.heeded != heeded:
+            self.numa.heeded = heeded
+            self._judge_anew(np.flatnonzero(self.exists))
+
+    def _judge_anew(self, slots: SlotArray) -> None:
+        """Note that nodes have other rules than before."""
+        for slot in slots.tolist():
             self.rules_log.append(slot)
             self.touch(slot)
             self.grown.add(slot)
@@ -166,6 +180,7 @@ class Nodes:
         self.volumes.set_limits(slot, {}, {})
         self._set_labels(slot, {})
         self._set_devices(slot, ())
+        self.numa.set(slot, None)
         self.count -= 1
         if name in self._unsorted:
             self._unsorted.remove(name)
@@ -268,11 +283,12 @@ class Nodes:
     def lacking(self, free: IntArray) -> BoolArray:
         """Return by slot whether less than nothing is free, [column, slot], of something.
 
-        A single device aside: what is used of one that is broken, or gone, keeps nobody from the others.
+        A single device or NUMA node aside: what is used of one that is broken, or gone, keeps nobody from the
+        others.
         """
         less = free < 0
-        if self.resources.of_devices:
-            less[self.resources.of_devices] = False
+        if self.resources.of_parts:
+            less[self.resources.of_parts] = False
         return np.asarray(less.any(axis=0))
 
     def future(self, columns: Sequence[int] | slice = slice(None)) -> IntArray:

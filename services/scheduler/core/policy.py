@@ -120,6 +120,8 @@ class Scores:
     device_weight: float = 0.0
     """Volcano's ``deviceshare``: 100 for each device that would be used by nobody else (``spread``), or by
     how full its memory would be (``binpack``)."""
+    numa_weight: float = 0.0
+    """Prefers nodes where pods that ask for a NUMA policy have CPUs of fewer NUMA nodes."""
     fragmentation: Fragmentation | None = field(default_factory=Fragmentation)
     extra: tuple[TermFactory, ...] = ()
     """Terms of plugins. A factory's ``repr`` tells it from others in the policy's digest."""
@@ -309,6 +311,9 @@ class Policy:
     """What pods that need no scarce resource leave free beside it."""
     zones: Zones | None = None
     """None: zones of nodes mean nothing."""
+    numa: bool = False
+    """Pods that have CPUs for themselves go where their kubelet can align them: Volcano's ``numa-aware``.
+    False: NUMA nodes mean nothing."""
     own: tuple[Own, ...] = ()
     """Plugins that are not Volcano's."""
     hold: timedelta = timedelta(minutes=5)

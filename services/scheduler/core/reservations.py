@@ -22,7 +22,7 @@ import numpy as np
 from services.scheduler.core.columns import IntArray, SlotArray
 from services.scheduler.core.earmarks import Earmark, by_slot
 from services.scheduler.core.gangs import Key
-from services.scheduler.core.held import Held, on_devices
+from services.scheduler.core.held import Held, with_parts
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.shapes import Shapes
 from services.scheduler.core.victims import Victims
@@ -173,7 +173,7 @@ class Reservations:
         on = victims.slot[:size]
         rows = np.flatnonzero((on >= 0) & (at[on] >= 0))
         rows = rows[(victims.ends[rows] <= mark.start + _SLACK) & ~victims.leaving[rows]]
-        placed = on_devices(victims, self._shapes, rows)
+        placed = with_parts(victims, self._shapes, rows)
         Held(self._shapes, at[on[rows]], victims.shape[rows], placed).add_to(mark.coming)
         leaving = nodes.releasing[:, mark.slots] - nodes.earmarked[:, mark.slots]
         mark.coming += np.maximum(leaving, 0)

@@ -17,6 +17,7 @@ _SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 
 _HIDDEN: Final = "\0"
 _DEVICE: Final = "device/"
+_NUMA: Final = "numa/"
 
 Amounts = tuple[tuple[int, int], ...]
 """(column, amount in base units), by column, without zeros."""
@@ -32,8 +33,10 @@ class Resources:
         """Of hidden columns, which every node has: how much of it."""
         self.devices = 0
         """Most devices with parts that a node has, or a pod was said to be on."""
-        self.of_devices: list[int] = []
-        """The columns of what single devices have."""
+        self.numa: dict[int, int] = {}
+        """The columns of CPUs that pods have for themselves, by the number of the NUMA node."""
+        self.of_parts: list[int] = []
+        """The columns of what single devices and NUMA nodes have."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -46,7 +49,10 @@ class Resources:
             self.names.append(name)
             if name.startswith(_DEVICE):
                 self.devices = max(self.devices, int(name.split("/")[1]) + 1)
-                self.of_devices.append(column)
+                self.of_parts.append(column)
+            elif name.startswith(_NUMA):
+                self.numa[int(name.removeprefix(_NUMA))] = column
+                self.of_parts.append(column)
         return column
 
     def hidden(self, name: str, capacity: int = UNLIMITED) -> int:
@@ -56,8 +62,8 @@ class Resources:
         return column
 
     def countable(self, column: int) -> bool:
-        """Whether amounts of nodes can be summed up: not what single devices have, nor what is hidden."""
-        return column not in self.capacities and not self.names[column].startswith(_DEVICE)
+        """Whether amounts of nodes can be summed up: not what parts of a node have, nor what is hidden."""
+        return column not in self.capacities and not self.names[column].startswith((_DEVICE, _NUMA))
 
     def amounts(self, quantities: Mapping[str, int]) -> Amounts:
         """Return positive quantities by column."""
@@ -78,6 +84,11 @@ class Resources:
 def device_name(at: int, part: int) -> str:
     """Return the name of the column for a part (compute, memory, places) of the device at an index."""
     return f"{_DEVICE}{at}/{part}"
+
+
+def numa_name(number: int) -> str:
+    """Return the name of the column for CPUs of the NUMA node of a number."""
+    return f"{_NUMA}{number}"
 
 
 def binary(amount: int) -> str:

@@ -23,6 +23,7 @@ from services.scheduler.core.earmarks import Earmark
 from services.scheduler.core.evictions import Evicting
 from services.scheduler.core.gangs import Gang
 from services.scheduler.core.model import Model
+from services.scheduler.core.numa import cells_of
 from services.scheduler.core.pods import ENDED
 from services.scheduler.core.reservations import Reserved
 from services.scheduler.core.shapes import Shape
@@ -111,6 +112,7 @@ def adopt(model: Model, event: GangDecided, now: datetime) -> None:
         gang.contract.ready_since,
         gang.traceparent,
         devices={binding.pod: binding.devices for binding in event.bindings if binding.devices},
+        cells={binding.pod: cells_of(binding.numa) for binding in event.bindings if binding.numa},
     )
     flight = Flight(decision, model.queues.get(gang.contract.queue))
     model.flights.launch(flight, _due(model, now))
@@ -123,7 +125,7 @@ def adopt(model: Model, event: GangDecided, now: datetime) -> None:
         shape = gang.tasks[at[0]].shape if pod is None else pod.shape
         chosen = decision.devices.get(name, ())
         parts = model.devices.parts(shape, chosen, model.nodes.slot(node)) if chosen else ()
-        placed = model.devices.on(shape, parts)
+        placed = model.numa.on(model.devices.on(shape, parts), decision.cells.get(name, ()))
         model.flights.charge(flight, name, node, placed)
         model.show(gang, name)
     if flight.pods:
@@ -280,7 +282,7 @@ def _keep_for(
     model: Model, gang: Gang, event: Decision | GangDecided, reservations: Sequence[Reservation]
 ) -> None:
     """Keep room for one gang: that of the decision, or one that moves for it."""
-    places: dict[tuple[str, Shape], tuple[list[int], list[int]]] = {}
+    places: dict[tuple[str, Shape], dict[int, int]] = {}
     for one in reservations:
         kept = _shape_of(gang, one)
         each = {name: amount // max(1, one.pods) for name, amount in one.resources.items()}
@@ -288,9 +290,8 @@ def _keep_for(
             return
         slot = model.nodes.slot(one.node)
         kept = model.devices.on(kept, model.devices.parts(kept, one.devices, slot))
-        slots, counts = places.setdefault((_group_of(gang, one), kept), ([], []))
-        slots.append(slot)
-        counts.append(one.pods)
+        on = places.setdefault((_group_of(gang, one), kept), {})
+        on[slot] = on.get(slot, 0) + one.pods  # pods that differ in their CPUs are told apart
     first, moves = reservations[0], reservations[0].gang is not None
     kind = Reserved if first.as_freed else Earmark
     mark = kind(
@@ -299,7 +300,7 @@ def _keep_for(
         gang.contract.uid,
         gang.contract.generation,
         model.queues.get(gang.contract.queue),
-        tuple((shape, tuple(slots), tuple(counts)) for (_, shape), (slots, counts) in places.items()),
+        tuple((shape, tuple(on), tuple(on.values())) for (_, shape), on in places.items()),
         tuple(
             (one.namespace, one.pod, one.uid)
             for one in event.evictions

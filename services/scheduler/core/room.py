@@ -10,6 +10,7 @@ import numpy as np
 
 from services.scheduler.core.columns import BoolArray, IntArray, SlotArray
 from services.scheduler.core.model import Model
+from services.scheduler.core.numareasons import cpus_taken, no_such_numa_nodes, not_aligning
 from services.scheduler.core.proportions import kept
 from services.scheduler.core.rules import Refusals
 from services.scheduler.core.shapes import Shape, describe_part
@@ -24,6 +25,7 @@ _ORDER: Final = (
     "no-node-revocable",
     "no-node-accepted",
     "no-node-reaches",
+    "no-node-aligns",
     "no-node-ready",
     "pod-too-large",
     "gang-too-large",
@@ -35,6 +37,7 @@ _ORDER: Final = (
     "nodes-revocable",
     "nodes-refused",
     "nodes-not-reaching",
+    "nodes-not-aligning",
     "nodes-not-ready",
     "nodes-over-committed",
 )
@@ -83,6 +86,8 @@ def _room(
             return _volumes_taken(model, shape, need, int((volumes > 0).sum()), all_nodes)
     if not potential and shape.devices:
         return _no_such_parts(model, shape, slots[capable])
+    if not potential and shape.aligned:
+        return no_such_numa_nodes(model, shape, slots[capable])
     if potential < need:
         return Reason(
             code="gang-too-large",
@@ -130,6 +135,10 @@ def _full(
         holding = int((model.devices.fits(shape.devices, slots) > 0).sum())
         if holding <= count:
             return _parts_taken(model, shape, need, holding, slots, all_nodes)
+    if shape.aligned:
+        lack = cpus_taken(model, shape, need, slots, all_nodes, count)
+        if lack is not None:
+            return lack
     if shape.mounts is not None:
         holding = int((model.nodes.volumes.fits(shape.mounts, slots) > 0).sum())
         if holding < count:
@@ -264,6 +273,8 @@ def _rules(
     else:
         yield passed.zoned, "nodes-revocable", lambda _: "are of zones for pods that may be evicted"
     yield passed.reachable, "nodes-not-reaching", lambda _: "do not reach its volumes"
+    policy = shape.rules.numa_policy
+    yield passed.aligning, "nodes-not-aligning", lambda where: not_aligning(model, policy, where)
     limits = ", ".join(sorted(shape.rules.limits))
     yield passed.accepted, "nodes-refused", lambda _: f"are refused by a plugin ({limits})"
     yield passed.ready, "nodes-not-ready", lambda _: "are not ready"
@@ -295,6 +306,10 @@ _NOWHERE: Final = {
     "nodes-not-reaching": (
         "no-node-reaches",
         "look where its claims' volumes can be reached from, and which topologies their class allows",
+    ),
+    "nodes-not-aligning": (
+        "no-node-aligns",
+        "ask for the policy that nodes have, or look what is told of them (kubectl get numatopo)",
     ),
     "nodes-refused": ("no-node-accepted", "ask who runs the cluster what the plugin lets pass"),
     "nodes-not-ready": ("no-node-ready", "look at the nodes"),

@@ -47,6 +47,8 @@ class Refusals:
     """It is of no zone, or of one that is open to the pods now."""
     reachable: BoolArray
     """Volumes can be reached from the node."""
+    aligning: BoolArray
+    """Its kubelet aligns pods by the NUMA policy that they ask for."""
     accepted: BoolArray
     """By further limits; of nodes that pass all else, otherwise True."""
 
@@ -54,7 +56,7 @@ class Refusals:
     def allowed(self) -> BoolArray:
         """Where the node passes all."""
         plain = self.ready & self.schedulable & self.untainted & self.selected & self.affine
-        return plain & self.grouped & self.zoned & self.reachable & self.accepted
+        return plain & self.grouped & self.zoned & self.reachable & self.aligning & self.accepted
 
 
 class Rules:
@@ -67,6 +69,7 @@ class Rules:
         self.selector = dict(shape.node_selector)
         self.required = shape.required_terms
         self._reach = () if shape.volumes is None else shape.volumes.reach
+        self.numa_policy = "" if shape.numa is None else shape.numa.policy
         self._preferred = shape.preferred_terms
         self._tolerations = shape.tolerations
         self._tolerates_cordon = tolerated(UNSCHEDULABLE, shape.tolerations)
@@ -132,6 +135,7 @@ class Rules:
             grouped=self._grouped(slots),
             zoned=self._zoned(slots),
             reachable=self._reachable(slots),
+            aligning=nodes.numa.passes(self.numa_policy, slots),
             accepted=np.ones(slots.size, np.bool_),
         )
         for limit in self.limits.values():

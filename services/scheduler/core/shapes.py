@@ -16,6 +16,7 @@ from services.scheduler.core.columns import IntArray, SlotArray
 from services.scheduler.core.kin import Kin, Kinship
 from services.scheduler.core.nodegroups import Lot
 from services.scheduler.core.nodes import Nodes
+from services.scheduler.core.numa import Cells
 from services.scheduler.core.policy import Proportion
 from services.scheduler.core.proportions import Leaves, leaves_of
 from services.scheduler.core.resources import PODS, Amounts, Resources, binary
@@ -48,19 +49,22 @@ class Shape:
     """What stays free beside scarce resources that its pods do not ask for, where the policy says so."""
     charged: Amounts = ()
     """What a node is charged for a pod: ``limited``, a place in the counts of who asks for such pods, and
-    of a pod on devices what it has of these."""
+    what a pod has of devices, and of NUMA nodes."""
     kin: Kin | None = None
     """What its pods ask of other pods, or others may of them."""
     devices: Asked = field(init=False)
     mounts: Mounts | None = None
     """The volumes of its pods, as far as nodes count them; None: they do not."""
     on_devices: tuple[int, ...] = ()
-    of_devices: Amounts = ()
-    """Of a pod on devices: what it has of these, by their columns."""
+    aligned: tuple[int, ...] = ()
+    """The CPUs that its pods have for themselves, container by container, where nodes align them."""
+    on_cells: Cells = ()
+    of_node: Amounts = ()
+    """Of a placed pod: what it has of single devices and NUMA nodes of its node, by their columns."""
     _bare: Shape | None = None
     _between: Between | None = None
-    placed: dict[tuple[Part, ...], Shape] = field(default_factory=dict["tuple[Part, ...]", "Shape"])
-    """The shape as it is on devices, by what it has of them."""
+    placed: dict[Hashable, Shape] = field(default_factory=dict["Hashable", "Shape"])
+    """The shape as it is on devices or with CPUs of its own, by what it has of them."""
 
     def __post_init__(self) -> None:
         self.requested = tuple(item for item in self.amounts if item[0] != PODS)
@@ -77,7 +81,7 @@ class Shape:
 
     @property
     def bare(self) -> Shape:
-        """The shape as gangs ask for it: not on any devices."""
+        """The shape as gangs ask for it: not on any devices, nor with CPUs of its own."""
         return self._bare or self
 
     @property
@@ -86,9 +90,14 @@ class Shape:
         return self._between if self.kin is not None and self.kin.binds else None
 
     @property
+    def apart(self) -> bool:
+        """Whether each of its pods has parts of its node for itself: of devices, or CPUs of NUMA nodes."""
+        return bool(self.devices or self.aligned)
+
+    @property
     def is_plain(self) -> bool:
         """Whether amounts alone say how many of its pods a node takes."""
-        counted = self.devices or self.mounts is not None
+        counted = self.apart or self.mounts is not None
         alone = not counted and self.between is None and not self.leaves
         return alone and self.limited == self.amounts
 
@@ -105,15 +114,16 @@ class Shape:
         """Count the pods of this shape in one more column, on devices or not."""
         self.charged = (*self.charged, (column, 1))
         for one in self.placed.values():
-            one.charged = (*one.charged, (column, 1))
+            one.count_in(column)
 
-    def on(self, devices: tuple[int, ...], parts: Amounts) -> Shape:
-        """Return the shape of a pod that has these devices of its node, and so much of them by columns."""
+    def on(self, parts: Amounts, *, devices: tuple[int, ...] = (), cells: Cells = ()) -> Shape:
+        """Return the shape of a pod that has these devices, or CPUs, of its node: so much by columns."""
         return replace(
             self,
             charged=(*self.charged, *parts),
-            on_devices=devices,
-            of_devices=parts,
+            on_devices=devices or self.on_devices,
+            on_cells=cells or self.on_cells,
+            of_node=(*self.of_node, *parts),
             _bare=self.bare,
             placed={},
         )
@@ -172,6 +182,15 @@ class Shapes:
             if shape.kin is not None:
                 shape.relate(Between(self._nodes, shape.kin, shape.rules))
 
+    def align(self) -> None:
+        """Heed, or not, that pods have CPUs for themselves, as nodes do."""
+        for shape in self.by_number:
+            shape.aligned = self._aligned(shape.contract)
+
+    def _aligned(self, contract: ShapeContract) -> tuple[int, ...]:
+        asks = contract.numa if self._nodes.numa.active else None
+        return () if asks is None else asks.cpus
+
     def set_proportions(self, proportions: tuple[Proportion, ...]) -> None:
         """Let pods leave something else free beside scarce resources from now on."""
         if proportions == self._proportions:
@@ -200,6 +219,7 @@ class Shapes:
             tuple(sorted(contract.requests.items())),
             rules,
             _device_key(contract),
+            _numa_key(contract),
             kin,
             mounts_key(mounts) if mounts else None,
         )
@@ -263,6 +283,7 @@ class Shapes:
         self._nodes.fit_columns()
         rules = self._rules_of(contract, key, lot)
         shape = Shape(len(self.by_number), amounts, rules, contract, lot)
+        shape.aligned = self._aligned(contract)
         self._limit(shape)
         shape.leaves = self._leaves(shape)
         self.by_number.append(shape)
@@ -311,6 +332,10 @@ def _device_key(shape: ShapeContract) -> Hashable:
     return None if shape.devices is None else (shape.devices, *shape.more_devices)
 
 
+def _numa_key(shape: ShapeContract) -> Hashable:
+    return None if shape.numa is None else (shape.numa.policy, shape.numa.cpus)
+
+
 def _place_key(contract: ShapeContract, lot: Lot | None) -> Hashable:
     """Return what tells shapes apart where some nodes are not for everybody."""
     return None if lot is None else (lot, lot.zones is not None and contract.revocable)
@@ -318,12 +343,14 @@ def _place_key(contract: ShapeContract, lot: Lot | None) -> Hashable:
 
 def _rules_key(shape: ShapeContract) -> Hashable:
     reach = () if shape.volumes is None else shape.volumes.reach
+    policy = "" if shape.numa is None else shape.numa.policy
     if not (
         shape.node_selector
         or shape.required_terms is not None
         or shape.preferred_terms
         or shape.tolerations
         or reach
+        or policy
     ):
         return None
     return (
@@ -332,6 +359,7 @@ def _rules_key(shape: ShapeContract) -> Hashable:
         tuple((preferred.weight, _term_key(preferred.term)) for preferred in shape.preferred_terms),
         tuple((t.key, t.operator, t.value, t.effect) for t in shape.tolerations),
         tuple(tuple(map(_term_key, terms)) for terms in reach),
+        policy,
     )
 
 

@@ -21,7 +21,7 @@ from services.scheduler.core import filling
 from services.scheduler.core.columns import BoolArray, FloatArray, IntArray, SlotArray
 from services.scheduler.core.earmarks import Place, by_slot
 from services.scheduler.core.gangs import Gang, Key
-from services.scheduler.core.held import Held, Placed, leaving, on_devices
+from services.scheduler.core.held import Held, Placed, leaving, with_parts
 from services.scheduler.core.lanes import Lane
 from services.scheduler.core.model import Model
 from services.scheduler.core.placing import place, place_reserved, places_of
@@ -82,7 +82,7 @@ def pods_there(model: Model) -> PodsThere:
         victims.queue[rows],
         rows,
         (),
-        tuple(on_devices(victims, model.shapes, rows)),
+        tuple(with_parts(victims, model.shapes, rows)),
     )
     flying: list[tuple[int, int, float, float, int]] = []
     placed = list(there.placed)
@@ -94,7 +94,7 @@ def pods_there(model: Model) -> PodsThere:
         end = inf if seconds is None else begins + seconds
         queue = victims.queue_number(flight.queue.name)
         for slot, shape in flight.pods.values():
-            if shape.of_devices:
+            if shape.of_node:
                 placed.append((rows.size + len(flying), shape))
             flying.append((slot, shape.number, end, begins, queue))
         keys += [flight.key] * len(flight.pods)

@@ -18,6 +18,7 @@ from services.controller.core.devices import device_annotations
 from services.controller.core.evicting import is_to_go
 from services.controller.core.members import read_member
 from services.controller.core.model import Wanted, read_job
+from services.controller.core.numa import numa_annotations
 from services.controller.core.plainapply import conclude_plain, examine_plain
 from services.controller.core.plaingangs import read_plain_group
 from services.controller.core.pods import make_pod
@@ -178,12 +179,16 @@ class Applier:
         self._store.put(r.PODGROUPS, patched(group, patch))
 
     def _told(self, pod: JSON, binding: Binding) -> JSON:
-        """Return a pod with what it is told of the GPUs that were chosen for it."""
-        if not binding.devices:
+        """Return a pod with what it is told of the GPUs and CPUs that were chosen for it."""
+        if not binding.devices and not binding.numa:
             return pod
-        node = self._store.get(r.NODES, ("", binding.node))
+        node, name = self._store.get(r.NODES, ("", binding.node)), full_name(key_of(pod))
         told = device_annotations(self._pods.shape(pod), binding.devices, node, self._timeline.now)
-        self._history.devices[full_name(key_of(pod))] = list(binding.devices)
+        told |= numa_annotations(binding.numa)
+        if binding.devices:
+            self._history.devices[name] = list(binding.devices)
+        if binding.numa:
+            self._history.numa[name] = {str(one.node): one.cpus for one in binding.numa}
         meta = pod["metadata"]
         return {**pod, "metadata": {**meta, "annotations": {**(meta.get("annotations") or {}), **told}}}
 

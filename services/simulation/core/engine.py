@@ -27,6 +27,7 @@ from services.simulation.core.jobs import Jobs
 from services.simulation.core.kin import label_keys
 from services.simulation.core.kinds import POLICY, POLICY_KEY
 from services.simulation.core.measures import Measures
+from services.simulation.core.numa import NumaNodes
 from services.simulation.core.outcome import Outcome
 from services.simulation.core.pods import Pods
 from services.simulation.core.scenario import Entry, Scenario
@@ -36,6 +37,7 @@ from services.simulation.core.volumes import Claims
 from shared.api import resources as r
 from shared.api.base import JSON
 from shared.errors import PumiceError
+from shared.events.contracts import NodeState
 from shared.kube.port import Resource
 
 _UNREACHABLE: Final = timedelta(seconds=300)
@@ -70,7 +72,8 @@ class Simulation:
         self._claims = Claims(self._store, self._timeline)
         self._claims.on_change = self._claim_changed
         self._claims.on_host = self._host_changed
-        self._pods = Pods(*parts, self._claims)
+        self._numa = NumaNodes(self._store)
+        self._pods = Pods(*parts, self._claims, self._numa)
         self._jobs = Jobs(*parts, self._pods, self._claims)
         self._groups = Groups(*parts, self._pods)
         self._applier = Applier(*parts, self._pods, self._groups, self._claims)
@@ -82,6 +85,7 @@ class Simulation:
             r.QUEUES: self._queue,
             r.PRIORITYCLASSES: self._priority_class,
             r.HYPERNODES: self._hypernode,
+            r.NUMATOPOLOGIES: self._numatopology,
             r.PDBS: self._budget,
             r.JOBS: self._job,
             r.PODGROUPS: self._podgroup,
@@ -97,6 +101,7 @@ class Simulation:
             r.QUEUES: self._queue_gone,
             r.PRIORITYCLASSES: self._priority_class_gone,
             r.HYPERNODES: self._hypernode_gone,
+            r.NUMATOPOLOGIES: self._numatopology_gone,
             r.PDBS: self._budget_gone,
             r.JOBS: self._job_gone,
             r.PODGROUPS: self._podgroup_gone,
@@ -220,13 +225,17 @@ class Simulation:
 
     def _node(self, resource: Resource, raw: JSON) -> None:
         self._keep(resource, raw)
-        state = self._claims.of_node(node_state(raw))
-        self._model.apply_node(state)
+        state = self._tell_node(raw)
         for pod in self._store.pods_on(state.name):
             self._pods.retell(pod)
         if not state.ready:
             name = state.name
             self._timeline.add(self._timeline.now + _UNREACHABLE, lambda: self._unreachable(name))
+
+    def _tell_node(self, raw: JSON) -> NodeState:
+        state = self._numa.of_node(self._claims.of_node(node_state(raw)))
+        self._model.apply_node(state)
+        return state
 
     def _unreachable(self, name: str) -> None:
         raw = self._store.get(r.NODES, ("", name))
@@ -267,6 +276,22 @@ class Simulation:
     def _hypernode_gone(self, resource: Resource, key: Key) -> None:
         self._store.remove(resource, key)
         self._model.remove_hypernode(key[1])
+
+    def _numatopology(self, resource: Resource, raw: JSON) -> None:
+        self._keep(resource, raw)
+        self._numa_changed(key_of(raw)[1])
+
+    def _numatopology_gone(self, resource: Resource, key: Key) -> None:
+        self._store.remove(resource, key)
+        self._numa_changed(key[1])
+
+    def _numa_changed(self, name: str) -> None:
+        """Tell anew of a node, and of the pods on it: which CPUs they have is told by it."""
+        node = self._store.get(r.NODES, ("", name))
+        if node is not None:
+            self._tell_node(node)
+        for pod in self._store.pods_on(name):
+            self._pods.retell(pod)
 
     def _budget(self, resource: Resource, raw: JSON) -> None:
         self._keep(resource, raw)
@@ -316,7 +341,7 @@ class Simulation:
     def _storage_changed(self) -> None:
         """Tell anew of all that has to do with volumes."""
         for node in self._store.all(r.NODES).values():
-            self._model.apply_node(self._claims.of_node(node_state(node)))
+            self._tell_node(node)
         for pod in self._store.all(r.PODS).values():
             if pod["spec"].get("volumes"):
                 self._pods.retell(pod)
@@ -333,7 +358,7 @@ class Simulation:
     def _host_changed(self, host: str) -> None:
         for node in self._store.all(r.NODES).values():
             if (node["metadata"].get("labels") or {}).get(HOSTNAME) == host:
-                self._model.apply_node(self._claims.of_node(node_state(node)))
+                self._tell_node(node)
 
     def _look_everywhere(self) -> None:
         """Have all gangs looked at: what they depend on has changed."""

@@ -43,6 +43,8 @@ class History:
     bindings: dict[str, str] = field(default_factory=dict[str, str])
     devices: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     """Numbers of the GPUs that a pod got parts of, in the order in which it asks for them."""
+    numa: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+    """CPUs that a pod has for itself, by the number of the NUMA node."""
     evicted: list[Evicted] = field(default_factory=list[Evicted])
     gangs: dict[str, GangRecord] = field(default_factory=dict[str, GangRecord])
 
@@ -96,8 +98,9 @@ class History:
     def bound(self, pod: str, node: str) -> None:
         """Note that a pod was put on a node."""
         self.bindings[pod] = node
-        devices: dict[str, Any] = {"devices": self.devices[pod]} if pod in self.devices else {}
-        self.tell("bound", f"Pod {pod}", node=node, **devices)
+        parts: dict[str, Any] = {"devices": self.devices, "numa": self.numa}
+        told = {name: known[pod] for name, known in parts.items() if pod in known}
+        self.tell("bound", f"Pod {pod}", node=node, **told)
 
     def evict(self, pod: str, beneficiary: str, reason: str) -> None:
         """Note that a pod is taken away for a gang."""

@@ -25,6 +25,7 @@ from services.admission.core.view import QueueView
 from services.admission.core.violations import Violation
 from services.controller.core.devices import read_devices
 from services.controller.core.holding import words
+from services.controller.core.numa import read_numatopology
 from services.controller.core.persistent import size_of
 from services.controller.core.volumes import reach_of
 from services.scheduler.core.configuration import configure
@@ -37,6 +38,7 @@ from shared.api.batch import Job
 from shared.api.core import ConfigMap, Node, PriorityClass
 from shared.api.disruption import PodDisruptionBudget
 from shared.api.meta import KubeObject
+from shared.api.nodeinfo import Numatopology
 from shared.api.pods import Pod, PodTemplateSpec
 from shared.api.podspec import pod_requests
 from shared.api.quantity import QuantityError
@@ -145,6 +147,17 @@ def _node(raw: JSON, _view: QueueView, _old: JSON | None) -> Judged:
     return done, found
 
 
+def _numatopology(raw: JSON, _view: QueueView, _old: JSON | None) -> Judged:
+    topology, found = _read(Numatopology, raw)
+    done = topology.dump()
+    if not found:
+        try:
+            read_numatopology(done)
+        except ValueError as error:
+            found.append(Violation("invalid", "spec", words(error)))
+    return done, found
+
+
 def _config_map(raw: JSON, _view: QueueView, _old: JSON | None) -> Judged:
     config, found = _read(ConfigMap, raw)
     if (config.metadata.namespace, config.metadata.name) == POLICY:
@@ -210,6 +223,7 @@ KINDS: Final[Mapping[tuple[str, str], Kind]] = {
     (kind.resource.group, kind.resource.kind): kind
     for kind in (
         Kind(r.NODES, _node, changeable=True),
+        Kind(r.NUMATOPOLOGIES, _numatopology, changeable=True),
         Kind(r.QUEUES, _queue, changeable=True),
         Kind(r.PRIORITYCLASSES, _plain(PriorityClass), changeable=True),
         Kind(r.HYPERNODES, _hypernode, changeable=True),

@@ -15,6 +15,7 @@ from services.scheduler.core.model import Model
 from services.simulation.core.budgets import Budgets
 from services.simulation.core.history import History, full_name
 from services.simulation.core.notes import Run, read_run
+from services.simulation.core.numa import NumaNodes
 from services.simulation.core.store import SCHEDULERS, Key, Store, key_of
 from services.simulation.core.timeline import Timeline
 from services.simulation.core.volumes import Claims
@@ -32,9 +33,16 @@ class Pods:
     """Changes pods; tells the scheduler's model, and marks those whose controllers have to look."""
 
     def __init__(
-        self, store: Store, timeline: Timeline, history: History, model: Model, claims: Claims
+        self,
+        store: Store,
+        timeline: Timeline,
+        history: History,
+        model: Model,
+        claims: Claims,
+        numa: NumaNodes,
     ) -> None:
         self._claims = claims
+        self._numa = numa
         self._store = store
         self._timeline = timeline
         self._history = history
@@ -164,7 +172,8 @@ class Pods:
         shape, node = self.shape(pod), pod["spec"].get("nodeName")
         on = self._store.get(r.NODES, ("", node)) if shape.devices and node else None
         devices = () if on is None else node_devices(on)
-        return pod_state(pod, shape, SCHEDULERS, self._membership(pod), self.budgets.of(pod), devices)
+        numa = self._numa.of_pod(pod, shape)
+        return pod_state(pod, shape, SCHEDULERS, self._membership(pod), self.budgets.of(pod), devices, numa)
 
     def _mark(self, pod: JSON) -> None:
         namespace = pod["metadata"]["namespace"]

@@ -32,7 +32,10 @@ PARTS = {"totalPartitions": 2, "partitionSize": 2}
         ({}, ()),
         ({"networkTopology": {"mode": "hard", "highestTierAllowed": 1}}, ()),
         ({"tasks": [task("a", topologyPolicy="none")]}, ()),
-        ({"tasks": [task("a"), task("b", topologyPolicy="best-effort")]}, ("topologyPolicy of tasks",)),
+        (
+            {"tasks": [task("a"), task("b", topologyPolicy="best-effort")]},
+            ("topologyPolicy of tasks: the scheduler's policy does not name numa-aware",),
+        ),
         (
             {"tasks": [annotated(task("a"), {"volcano.sh/vgpu-podgroup-policy": "spread"})]},
             ("annotation volcano.sh/vgpu-podgroup-policy of pods",),
@@ -42,6 +45,10 @@ PARTS = {"totalPartitions": 2, "partitionSize": 2}
 )
 def test_what_is_not_applied_is_named(spec, expected):
     assert not_applied(wanted(**spec)) == expected
+
+
+def test_numa_policies_are_applied_where_the_schedulers_policy_says_so():
+    assert not_applied(wanted(tasks=[task("a", topologyPolicy="restricted")]), "- name: numa-aware") == ()
 
 
 @pytest.mark.parametrize(

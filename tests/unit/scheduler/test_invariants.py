@@ -24,6 +24,7 @@ from services.scheduler.core.configuration import configure
 from services.scheduler.core.cycle import decide
 from services.scheduler.core.decisions import Decision
 from services.scheduler.core.model import Model
+from services.scheduler.core.numa import numa_cpus
 from services.scheduler.core.policy import Backfill, Defragmentation, Policy, Scores
 from services.scheduler.core.results import adopt, recall
 from shared.events import contracts as c
@@ -194,7 +195,14 @@ def event(decision: Decision) -> c.GangDecided:
         ),
         enqueue=decision.enqueue,
         bindings=tuple(
-            c.Binding(pod=p, task=t, node=n, uid=u, devices=decision.devices.get(p, ()))
+            c.Binding(
+                pod=p,
+                task=t,
+                node=n,
+                uid=u,
+                devices=decision.devices.get(p, ()),
+                numa=numa_cpus(decision.cells.get(p, ())),
+            )
             for p, t, n, u in decision.rows
         ),
         minimum=decision.minimum,
@@ -476,6 +484,9 @@ class Cluster(RuleBasedStateMachine):
         """What the model counts on each node and queue is what the books say."""
         model, books = self.world.model, self.world.books
         used, releasing, kept = self.world.used(), self.world.releasing(), self.world.kept()
+        for sums, cells in zip((used, releasing), self.world.cells(), strict=True):
+            for name, some in cells.items():
+                sums.setdefault(name, {}).update(some)
         for name in {*books.nodes, *used}:
             slot = model.nodes.slots[name]
             for resource, column in ((r, i) for i, r in enumerate(model.resources.names)):

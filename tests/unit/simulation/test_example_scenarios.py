@@ -43,9 +43,9 @@ def _check(expected: Any, found: Any, path: str) -> None:
         assert found == expected, f"{path}: {found}"
 
 
-def _devices(events: list[dict[str, Any]]) -> dict[str, list[int]]:
-    """Return the numbers of the GPUs of each pod that got parts of some."""
-    return {one["object"].removeprefix("Pod "): one["devices"] for one in events if "devices" in one}
+def _told(events: list[dict[str, Any]], what: str) -> dict[str, Any]:
+    """Return what each pod got of its node: ``devices``, or ``numa``."""
+    return {one["object"].removeprefix("Pod "): one[what] for one in events if what in one}
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
@@ -53,5 +53,6 @@ def test_an_example_comes_out_as_its_comment_says(path: Path) -> None:
     scenario = scenario_of([str(path)])
     assert scenario.notes == ()
     outcome = Simulation().run(scenario).as_json()
-    _check(_expected(path), {**outcome, "devices": _devices(outcome["events"])}, path.stem)
+    told = {what: _told(outcome["events"], what) for what in ("devices", "numa")}
+    _check(_expected(path), {**outcome, **told}, path.stem)
     assert Simulation().run(scenario).as_json() == outcome

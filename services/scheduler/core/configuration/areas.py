@@ -56,6 +56,7 @@ def to_policy(found: Configuration, base: Policy, own: tuple[Own, ...] = ()) -> 
         proportions=_proportions(found.plugin("resource-strategy-fit", "enablePredicate")),
         zones=_zones(found),
         defragmentation=_defragmentation(found, base.defragmentation),
+        numa=found.plugin("numa-aware", "enablePredicate") is not None,
         own=own,
     )
 
@@ -106,6 +107,7 @@ def _scores(found: Configuration, own: tuple[Own, ...]) -> Scores:
         scarce=Scarce(*fit["sra"]) if fit and fit["sra"] else None,
         device_policy=share.get("deviceshare.SchedulePolicy") or "",
         device_weight=share["deviceshare.ScheduleWeight"] if share and share_counts else 0.0,
+        numa_weight=_arguments(found.plugin("numa-aware", "enableNodeOrder")).get("weight", 0.0),
         fragmentation=_fragmentation(found.plugin("fragmentation")),
         extra=tuple(OwnScores(one) for one in own if one.says("scores")),
     )

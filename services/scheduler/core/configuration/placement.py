@@ -162,9 +162,8 @@ PLUGINS: Final = (
     ),
     Plugin(
         "numa-aware",
-        "CPUs of one NUMA node",
-        Stand.REFUSED,
-        _LATER,
+        "CPUs by NUMA node, as kubelets give them out (docs/policy/numa.md)",
+        votes={"enablePredicate": Vote(), "enableNodeOrder": Vote()},
         arguments=(Argument("weight", WEIGHT, 1.0, "of the score"),),
     ),
     Plugin(

@@ -1,4 +1,4 @@
-"""What pods are told of the GPUs that were chosen for them, by the same write that puts them on nodes."""
+"""What pods are told of the GPUs and CPUs chosen for them, by the same write that puts them on nodes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from services.controller.adapters.shape_cache import Shapes
 from services.controller.adapters.views import job_key
 from services.controller.core.devices import device_annotations
 from services.controller.core.model import Wanted
+from services.controller.core.numa import numa_annotations
 from shared.api import resources as r
 from shared.events.contracts import Binding, Shape
 
 
-class DeviceMarks:
-    """Makes the annotations that the device plugin of the node reads."""
+class Marks:
+    """Makes the annotations that say what a pod has of its node."""
 
     def __init__(self, hands: Hands, shapes: Shapes) -> None:
         self._hands = hands
@@ -23,13 +24,14 @@ class DeviceMarks:
 
         Raises ValueError when the node does not have these GPUs any more, or the pod asks for none.
         """
+        told = numa_annotations(binding.numa)
         if not binding.devices:
-            return {}
+            return told
         shape = self._shape(namespace, binding, wanted)
         if shape is None:
             raise ValueError("nothing says which parts of GPUs it asks for")
         node = self._hands.views.get(r.NODES, "", binding.node)
-        return device_annotations(shape, binding.devices, node, self._hands.clock.now())
+        return told | device_annotations(shape, binding.devices, node, self._hands.clock.now())
 
     def _shape(self, namespace: str, binding: Binding, wanted: Wanted | None) -> Shape | None:
         views = self._hands.views
