@@ -62,6 +62,7 @@ class _Nothing(dict[str, Any]):
 
 NONE: Final = _Nothing()
 Count = Annotated[int, Field(ge=0)]
+Percent = Annotated[float, Field(ge=0, le=100)]
 Resources = dict[str, int]
 """Amounts by resource name in base units (CPU in milli-CPU, the rest in plain units)."""
 
@@ -923,6 +924,18 @@ class QueueUsage(Contract):
     as_of: datetime
 
 
+class NodesMeasured(Contract):
+    """What the nodes of a pool really used, as one look at a metrics source found it."""
+
+    TYPE = "dev.pumice.nodes.measured.v1"
+    pool: str
+    at: datetime
+    """When it was measured."""
+    cpu: dict[str, Percent] = NONE
+    """By node, mean of the last minutes; a node of which nothing is known is not named."""
+    memory: dict[str, Percent] = NONE
+
+
 ClusterFact = (
     NodeState
     | PodState
@@ -954,6 +967,7 @@ Event = (
     | TrialAnswered
     | ClusterFact
     | QueueUsage
+    | NodesMeasured
     | TemplateRunTimes
 )
 
@@ -987,6 +1001,7 @@ EVENTS: dict[str, type[Contract]] = {
         ClusterState,
         JobState,
         QueueUsage,
+        NodesMeasured,
         TemplateRunTimes,
     )
 }

@@ -21,6 +21,7 @@ from services.scheduler.core.fragments import Typical
 from services.scheduler.core.gangs import Gang, Key, Member, OrderKey, Pick, make_gang
 from services.scheduler.core.index import ShapeIndex
 from services.scheduler.core.learned import Learned
+from services.scheduler.core.measured import Measured
 from services.scheduler.core.nodegroups import Lots
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.own import limits_of
@@ -75,6 +76,8 @@ class Model:
         self.earmarks = Earmarks(self.nodes, self.queues)
         self.reservations = Reservations(self.nodes, self.shapes, self.victims)
         self.learned = Learned()
+        self.measured = Measured(self.nodes, self.shapes, self.pods)
+        self._heed_load()
         self.budgets: dict[Key, int] = {}
         """By namespace and name of a PodDisruptionBudget: how many more pods may go."""
         self.peaceful: set[str] = set()
@@ -103,6 +106,7 @@ class Model:
         self.shapes.set_proportions(policy.proportions)
         self.queues.govern(policy.sharing)
         self.lots.govern(policy)
+        self._heed_load()
         self._indexes.clear()
         self.typical = self._typical()
         for gang in self.gangs.values():
@@ -122,6 +126,9 @@ class Model:
         self._indexes[shape.number] = index
         index.refresh()
         return index
+
+    def _heed_load(self) -> None:
+        self.measured.govern(self.policy.scores.load, self.policy.load_limit)
 
     def _typical(self) -> Typical:
         scores = self.policy.scores
@@ -144,6 +151,7 @@ class Model:
             free_volumes=state.free_volumes,
         )
         self.domains.set_node(state.name, state.labels)
+        self.measured.seat(state.name)
 
     def remove_node(self, name: str) -> None:
         """A node is gone; its pods go by their own events."""
@@ -170,6 +178,15 @@ class Model:
     def forget_usage(self, queue: str) -> None:
         """A queue's usage is no longer told."""
         self.queues.usage.forget(queue)
+
+    def apply_measured(self, event: c.NodesMeasured) -> None:
+        """What nodes really use is told."""
+        if event.pool == self.pool:
+            self.measured.tell(event)
+
+    def forget_measured(self) -> None:
+        """What nodes really use is no longer told."""
+        self.measured.forget()
 
     def apply_run_times(self, event: c.TemplateRunTimes) -> None:
         """For how long jobs of a template ran is told."""
@@ -283,6 +300,7 @@ class Model:
         for pod, sign in ((old, -1), (new, 1)):
             if pod is not None and pod.gang is None and pod.phase not in ENDED:
                 self.workload.add(pod.shape, sign)
+        self.measured.note(key, new)
         if new is not None and new.slot >= 0:
             new.ends, new.rank = self._end_of(new), self._rank_of(new)
             self.victims.put(key, new)

@@ -21,6 +21,7 @@ from typing import Final
 import numpy as np
 
 from services.scheduler.core.columns import BoolArray, ChangeLog, CodeArray, IntArray, LabelColumn, SlotArray
+from services.scheduler.core.load import LoadOnNodes
 from services.scheduler.core.resources import PODS, UNLIMITED, Amounts, Resources
 from services.scheduler.core.volumes import Mounts, VolumesOnNodes
 from shared.api.matching import TaintKey
@@ -80,6 +81,7 @@ class Nodes:
         self.zones: frozenset[str] | None = None
         """The zones (label ``volcano.sh/revocable-zone``) that are open; None: they mean nothing."""
         self.volumes = VolumesOnNodes()
+        self.load = LoadOnNodes()
         self.count = 0
         self._free: list[int] = []
         self._sorted: list[str] = []
@@ -150,7 +152,11 @@ class Nodes:
         changed = None if zones is None or self.zones is None else zones ^ self.zones
         table = np.array([bool(value) and (changed is None or value in changed) for value in column.values])
         self.zones = zones
-        for slot in np.flatnonzero(table[column.codes] & self.exists).tolist():
+        self.note_rules(np.flatnonzero(table[column.codes] & self.exists).tolist())
+
+    def note_rules(self, slots: Iterable[int]) -> None:
+        """Note that nodes are for other pods than before."""
+        for slot in slots:
             self.rules_log.append(slot)
             self.touch(slot)
             self.grown.add(slot)
@@ -389,6 +395,7 @@ class Nodes:
         self.earmarked[:, slot] = 0
         self.kept[:, slot] = 0
         self.over[slot] = False
+        self.load.forget(slot)
         self._free.append(slot)
 
     def _set_allocatable(self, slot: int, allocatable: Mapping[str, int]) -> bool:
@@ -459,5 +466,6 @@ class Nodes:
         self.unschedulable = np.pad(self.unschedulable, (0, extra))
         self.over = np.pad(self.over, (0, extra))
         self.taint_code = np.pad(self.taint_code, (0, extra))
+        self.load.grow(size)
         for column in self._columns.values():
             column.codes = np.pad(column.codes, (0, extra))

@@ -7,6 +7,7 @@ from datetime import timedelta
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Literal
 
+from services.scheduler.core.load import LoadLimit, LoadScore
 from shared.events.contracts import Shape
 
 if TYPE_CHECKING:
@@ -121,6 +122,8 @@ class Scores:
     """Volcano's ``deviceshare``: 100 for each device that would be used by nobody else (``spread``), or by
     how full its memory would be (``binpack``)."""
     fragmentation: Fragmentation | None = field(default_factory=Fragmentation)
+    load: LoadScore | None = None
+    """None: what nodes really use does not count."""
     extra: tuple[TermFactory, ...] = ()
     """Terms of plugins. A factory's ``repr`` tells it from others in the policy's digest."""
 
@@ -309,6 +312,8 @@ class Policy:
     """What pods that need no scarce resource leave free beside it."""
     zones: Zones | None = None
     """None: zones of nodes mean nothing."""
+    load_limit: LoadLimit | None = None
+    """None: nodes take pods whatever they really use."""
     own: tuple[Own, ...] = ()
     """Plugins that are not Volcano's."""
     hold: timedelta = timedelta(minutes=5)

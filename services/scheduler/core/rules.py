@@ -45,6 +45,8 @@ class Refusals:
     """It is of a group that the pods' queue may use."""
     zoned: BoolArray
     """It is of no zone, or of one that is open to the pods now."""
+    unloaded: BoolArray
+    """It does not really use more than the policy lets be."""
     reachable: BoolArray
     """Volumes can be reached from the node."""
     accepted: BoolArray
@@ -54,7 +56,7 @@ class Refusals:
     def allowed(self) -> BoolArray:
         """Where the node passes all."""
         plain = self.ready & self.schedulable & self.untainted & self.selected & self.affine
-        return plain & self.grouped & self.zoned & self.reachable & self.accepted
+        return plain & self.grouped & self.zoned & self.unloaded & self.reachable & self.accepted
 
 
 class Rules:
@@ -131,6 +133,7 @@ class Rules:
             affine=self._affine(slots),
             grouped=self._grouped(slots),
             zoned=self._zoned(slots),
+            unloaded=~nodes.load.over[slots],
             reachable=self._reachable(slots),
             accepted=np.ones(slots.size, np.bool_),
         )

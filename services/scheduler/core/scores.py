@@ -20,6 +20,7 @@ from services.scheduler.core.columns import FloatArray, IntArray, SlotArray
 from services.scheduler.core.devices import MEMORY as DEVICE_MEMORY
 from services.scheduler.core.devices import Devices
 from services.scheduler.core.fragments import Gradient, Typical
+from services.scheduler.core.lightness import lightness
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.resources import CPU, MEMORY
 from services.scheduler.core.shapes import Shape
@@ -350,4 +351,5 @@ _TERMS: Final[tuple[Callable[[Shape, Nodes, Scores], Term | None], ...]] = (
     _liking,
     _zoned,
     _device_share,
+    lightness,
 )
