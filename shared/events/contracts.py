@@ -214,6 +214,8 @@ class Shape(Contract):
     revocable: bool = False
     """It may run on nodes of zones from which it is evicted at a certain hour."""
     scheduling_gated: bool = False
+    images: tuple[str, ...] = ()
+    """Of its containers, with those that run first; each with a tag or a digest."""
     labels: dict[str, str] = NONE
     extras: dict[str, Any] = NONE
     volumes: Volumes | None = None
@@ -734,6 +736,8 @@ class NodeState(Contract):
     """Devices that pods can take parts of; others are only counted, in ``allocatable``."""
     volume_limits: dict[str, Count] = NONE
     """How many volumes of a driver it takes; of one that is not named, any number."""
+    images: dict[str, Count] = NONE
+    """Bytes of the large images that it has (23 MiB and more), by each of their names."""
     free_volumes: dict[str, Count] = NONE
     """How many volumes it has that nobody claims, by the kind that claims ask for; of others, none."""
 

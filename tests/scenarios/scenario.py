@@ -147,10 +147,11 @@ def node(
     shared: int = 0,
     drivers: dict[str, int] | None = None,
     free: dict[str, int] | None = None,
+    images: dict[str, int] | None = None,
 ) -> c.NodeState:
     """A node; cpu in cores, memory in GiB, taints as ``key=value:Effect``; ``shared``: GPUs to be shared.
 
-    It takes so many volumes of ``drivers``, and has so many that are ``free``.
+    It takes so many volumes of ``drivers``, has so many that are ``free``, and ``images`` of so many MiB.
     """
     amounts = {"cpu": int(cpu * 1000), "memory": memory * GI, GPU: gpu}
     if pods is not None:
@@ -166,6 +167,7 @@ def node(
         devices=(c.Device(),) * shared,
         volume_limits=drivers or {},
         free_volumes=free or {},
+        images={name: megabytes << 20 for name, megabytes in (images or {}).items()},
     )
 
 
@@ -195,6 +197,7 @@ def shape(
     part: int = 0,
     parts: int = 1,
     volumes: c.Volumes | None = None,
+    images: Sequence[str] = (),
 ) -> c.Shape:
     """What a pod asks for. ``tolerates``: ``key``, ``key=value`` or ``*``, each with ``:Effect`` or not.
 
@@ -224,6 +227,7 @@ def shape(
         extras=extras or {},
         devices=c.DeviceRequest(count=parts, cores=part) if part else None,
         volumes=volumes,
+        images=tuple(images),
     )
 
 

@@ -32,6 +32,7 @@ _SHAPE_FIELDS: Final = (
     "hostNetwork",
     "volumes",
 )
+_PLACING: Final = ("image", "resources", "ports", "restartPolicy")
 
 
 class Shapes:
@@ -86,4 +87,4 @@ class Shapes:
 
 def placing(container: JSON) -> JSON:
     """Return the part of a container that placement depends on."""
-    return {name: container[name] for name in ("resources", "ports", "restartPolicy") if name in container}
+    return {name: container[name] for name in _PLACING if name in container}

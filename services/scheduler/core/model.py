@@ -69,6 +69,7 @@ class Model:
         self.pods: dict[Key, Pod] = {}
         self.gangs: dict[Key, Gang] = {}
         self.shapes.on_column = self._count_anew
+        self.shapes.heed_images(heeded=self.policy.scores.image_weight > 0)
         self.flights = InFlight(self.nodes, self.queues)
         self.promises = Promises(self.nodes, self.queues)
         self.victims = Victims()
@@ -89,6 +90,8 @@ class Model:
         self.retries: Timers[Gang] = Timers()
         self._pods_of: dict[Key, dict[str, Pod]] = {}
         self._indexes: dict[int, ShapeIndex] = {}
+        self._shapes_anew = False
+        """Shapes are told apart by something else than before."""
         self._devices_seen = 0
         """Indexes are made anew when nodes have more devices: the first bring other scores."""
 
@@ -104,6 +107,7 @@ class Model:
         self.nodes.capacity_version += 1
         self.shapes.set_limits(limits_of(policy))
         self.shapes.set_proportions(policy.proportions)
+        self._shapes_anew |= self.shapes.heed_images(heeded=policy.scores.image_weight > 0)
         self.queues.govern(policy.sharing)
         self.lots.govern(policy)
         self._heed_load()
@@ -149,6 +153,7 @@ class Model:
             devices=state.devices,
             volume_limits=state.volume_limits,
             free_volumes=state.free_volumes,
+            images=state.images,
         )
         self.domains.set_node(state.name, state.labels)
         self.measured.seat(state.name)
@@ -474,13 +479,17 @@ class Model:
         return gang
 
     def sort_lots(self) -> None:
-        """Give gangs other shapes whose queues may use other groups of nodes now, and their unbound pods."""
-        if not self.lots.changed:
+        """Give gangs other shapes whose queues may use other groups of nodes now, and their unbound pods.
+
+        All get others where shapes are told apart by something else.
+        """
+        anew, self._shapes_anew = self._shapes_anew, False
+        if not self.lots.changed and not anew:
             return
         self.lots.changed = False
         for old in list(self.gangs.values()):
             lot = self.lots.of(old.contract.queue)
-            if lot == old.lot:
+            if lot == old.lot and not anew:
                 continue
             for pod in self._pods_of.get(old.key, {}).values():
                 if pod.slot < 0:

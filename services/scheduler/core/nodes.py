@@ -21,6 +21,7 @@ from typing import Final
 import numpy as np
 
 from services.scheduler.core.columns import BoolArray, ChangeLog, CodeArray, IntArray, LabelColumn, SlotArray
+from services.scheduler.core.images import ImagesOnNodes
 from services.scheduler.core.load import LoadOnNodes
 from services.scheduler.core.resources import PODS, UNLIMITED, Amounts, Resources
 from services.scheduler.core.volumes import Mounts, VolumesOnNodes
@@ -82,6 +83,7 @@ class Nodes:
         """The zones (label ``volcano.sh/revocable-zone``) that are open; None: they mean nothing."""
         self.volumes = VolumesOnNodes()
         self.load = LoadOnNodes()
+        self.images = ImagesOnNodes()
         self.count = 0
         self._free: list[int] = []
         self._sorted: list[str] = []
@@ -106,6 +108,7 @@ class Nodes:
         allocatable: Mapping[str, int],
         volume_limits: Mapping[str, int],
         free_volumes: Mapping[str, int],
+        images: Mapping[str, int],
         devices: tuple[Device, ...] = (),
     ) -> None:
         """Take in a node's facts; the same facts again change nothing."""
@@ -124,6 +127,7 @@ class Nodes:
         )
         room = self._set_allocatable(slot, allocatable)
         room |= self.volumes.set_limits(slot, volume_limits, free_volumes)
+        self.images.set(slot, images)
         if self.devices[slot] != devices:
             self._set_devices(slot, devices)
             rules = True
@@ -170,6 +174,7 @@ class Nodes:
         self.exists[slot] = self.mine[slot] = self.ready[slot] = False
         self.allocatable[:, slot] = 0
         self.volumes.set_limits(slot, {}, {})
+        self.images.set(slot, {})
         self._set_labels(slot, {})
         self._set_devices(slot, ())
         self.count -= 1

@@ -111,6 +111,8 @@ class Scores:
     """Packs by CPU and memory."""
     balanced_weight: float = 0.0
     """Prefers nodes whose CPU, memory and GPUs would be used to the same degree."""
+    image_weight: float = 0.0
+    """Prefers nodes that have large images of the pod."""
     task_topology_weight: float = 0.0
     """Puts members of tasks that belong together on one node, and those that do not apart."""
     strategy_fit: StrategyFit | None = None

@@ -21,6 +21,7 @@ from services.scheduler.core.devices import MEMORY as DEVICE_MEMORY
 from services.scheduler.core.devices import Devices
 from services.scheduler.core.fragments import Gradient, Typical
 from services.scheduler.core.lightness import lightness
+from services.scheduler.core.locality import locality
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.resources import CPU, MEMORY
 from services.scheduler.core.shapes import Shape
@@ -352,4 +353,5 @@ _TERMS: Final[tuple[Callable[[Shape, Nodes, Scores], Term | None], ...]] = (
     _zoned,
     _device_share,
     lightness,
+    locality,
 )

@@ -141,6 +141,8 @@ class Shapes:
         self.by_number: list[Shape] = []
         self._kinship = Kinship(resources, self._new_column)
         self._of_kin: dict[Kin, Shape] = {}
+        self._by_images = False
+        """Whether shapes are told apart by their images: it matters where a node that has them is liked."""
         self._unasked: int | None = None
         """The column in which pods count that ask for nothing; None: they do not."""
         self.on_column: Callable[[int, frozenset[Shape]], None] = lambda _column, _shapes: None
@@ -165,6 +167,11 @@ class Shapes:
         self._proportions = proportions
         for shape in self.by_number:
             shape.leaves = self._leaves(shape)
+
+    def heed_images(self, *, heeded: bool) -> bool:
+        """Tell shapes apart by their images from now on, or no more; say whether that is another way."""
+        changed, self._by_images = heeded != self._by_images, heeded
+        return changed
 
     def count_unasked(self) -> int:
         """Count pods that ask for nothing from now on; return the column in which they do."""
@@ -199,6 +206,7 @@ class Shapes:
             _device_key(contract),
             kin,
             mounts_key(mounts) if mounts else None,
+            contract.images if self._by_images else None,
         )
         place = _place_key(contract, lot)
         shape = self._shapes.get((*key, place))

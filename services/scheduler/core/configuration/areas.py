@@ -41,6 +41,7 @@ _NODEORDER: Final = {
     "balancedresource": "balanced_weight",
     "podaffinity": "pod_affinity_weight",
     "podtopologyspread": "pod_spread_weight",
+    "imagelocality": "image_weight",
 }
 """Weights of nodeorder, by the policy's names."""
 GangOrder = Literal["priority", "deadline", "share", "lasting"] | OwnOrder

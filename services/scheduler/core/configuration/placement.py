@@ -27,8 +27,8 @@ def _test(name: str, says: str) -> Argument:
     return flag(f"predicate.{name}Enable", says, default=True, stand=Stand.ALWAYS, harmless=(True,))
 
 
-def _weight(name: str, default: float, says: str, stand: Stand = Stand.DONE, why: str = "") -> Argument:
-    return Argument(f"{name}.weight", WEIGHT, default, says, stand, (0.0,), why)
+def _weight(name: str, default: float, says: str) -> Argument:
+    return Argument(f"{name}.weight", WEIGHT, default, says)
 
 
 def _kind_of_part(name: str, says: str) -> Argument:
@@ -113,13 +113,7 @@ PLUGINS: Final = (
             _weight("balancedresource", 1.0, "CPU, memory and GPUs used alike"),
             _weight("podaffinity", 2.0, "preferred affinity between pods"),
             _weight("podtopologyspread", 2.0, "spread constraints that need not hold"),
-            _weight(
-                "imagelocality",
-                1.0,
-                "nodes that have the image",
-                Stand.REFUSED,
-                "facts about nodes do not tell their images",
-            ),
+            _weight("imagelocality", 1.0, "nodes that have large images of the pod already"),
         ),
     ),
     Plugin(
