@@ -36,17 +36,10 @@ MINUTE = 60.0
 def measures(**percent: tuple[float, float]) -> Step:
     """Nodes use so much of their CPU and memory, as is found now."""
 
-    def step(world: World) -> None:
-        world.model.apply_measured(
-            c.NodesMeasured(
-                pool="default",
-                at=world.now,
-                cpu={name: cpu for name, (cpu, _) in percent.items()},
-                memory={name: memory for name, (_, memory) in percent.items()},
-            )
-        )
-
-    return step
+    return lambda world: world.measure(
+        {name: cpu for name, (cpu, _) in percent.items()},
+        {name: memory for name, (_, memory) in percent.items()},
+    )
 
 
 def measured(pool: str = "default", at: float = 0, **cpu: float) -> Step:

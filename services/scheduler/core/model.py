@@ -493,9 +493,14 @@ class Model:
                 continue
             for pod in self._pods_of.get(old.key, {}).values():
                 if pod.slot < 0:
-                    asks = pod.shape.contract.model_copy(update={"revocable": pod.revocable})
+                    said = {"revocable": pod.revocable, "images": pod.images}
+                    asks = pod.shape.contract.model_copy(update=said)
                     pod.shape = self.shapes.intern(asks, old.contract.namespace, lot)
-            self._install(old.contract, old)
+            new = self._install(old.contract, old)
+            shapes = {was.shape.number: now.shape for was, now in zip(old.tasks, new.tasks, strict=True)}
+            for mark in (self.earmarks.of(old.key), self.reservations.of(old.key)):
+                if mark is not None:
+                    mark.reshape(shapes)
 
     def _end_of(self, pod: Pod) -> float:
         """Return when a pod ends at the latest, as its gang declares."""
