@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from services.scheduler.core.configuration.measuring import METRICS
 from services.scheduler.core.configuration.reader import ACTIONS, PLUGINS
 from services.scheduler.core.configuration.terms import SWITCHES, Action, Argument, Plugin, Stand, Vote
 from tools.reference import table
@@ -51,7 +52,8 @@ def _switches() -> Iterable[tuple[str, str, str, str]]:
 
 
 def _arguments() -> Iterable[tuple[str, ...]]:
-    owners: list[Action | Plugin] = [*ACTIONS.values(), *PLUGINS.values()]
+    metrics = Action("metrics", "", arguments=METRICS)
+    owners: list[Action | Plugin] = [*ACTIONS.values(), *PLUGINS.values(), metrics]
     for owner in owners:
         for one in owner.arguments:
             stand = owner.stand if owner.stand is Stand.REFUSED else one.stand

@@ -150,12 +150,20 @@ class NodeSpec(KubeModel):
     provider_id: str = ""
 
 
+class ContainerImage(KubeModel):
+    """An image that is on a node."""
+
+    names: list[str] = Field(default_factory=list[str])
+    size_bytes: int = 0
+
+
 class NodeStatus(KubeModel):
     """What the kubelet says of a node."""
 
     capacity: ResourceList = Field(default_factory=ResourceList)
     allocatable: ResourceList = Field(default_factory=ResourceList)
     conditions: list[Condition] = Field(default_factory=list[Condition])
+    images: list[ContainerImage] = Field(default_factory=list[ContainerImage])
 
 
 class Node(KubeObject):

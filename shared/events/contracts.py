@@ -62,6 +62,7 @@ class _Nothing(dict[str, Any]):
 
 NONE: Final = _Nothing()
 Count = Annotated[int, Field(ge=0)]
+Percent = Annotated[float, Field(ge=0, le=100)]
 Resources = dict[str, int]
 """Amounts by resource name in base units (CPU in milli-CPU, the rest in plain units)."""
 
@@ -252,6 +253,8 @@ class Shape(Contract):
     revocable: bool = False
     """It may run on nodes of zones from which it is evicted at a certain hour."""
     scheduling_gated: bool = False
+    images: tuple[str, ...] = ()
+    """Of its containers, with those that run first; each with a tag or a digest."""
     labels: dict[str, str] = NONE
     extras: dict[str, Any] = NONE
     volumes: Volumes | None = None
@@ -778,6 +781,8 @@ class NodeState(Contract):
     """None: nobody tells of its NUMA nodes."""
     volume_limits: dict[str, Count] = NONE
     """How many volumes of a driver it takes; of one that is not named, any number."""
+    images: dict[str, Count] = NONE
+    """Bytes of the large images that it has (23 MiB and more), by each of their names."""
     free_volumes: dict[str, Count] = NONE
     """How many volumes it has that nobody claims, by the kind that claims ask for; of others, none."""
 
@@ -970,6 +975,18 @@ class QueueUsage(Contract):
     as_of: datetime
 
 
+class NodesMeasured(Contract):
+    """What the nodes of a pool really used, as one look at a metrics source found it."""
+
+    TYPE = "dev.pumice.nodes.measured.v1"
+    pool: str
+    at: datetime
+    """When it was measured."""
+    cpu: dict[str, Percent] = NONE
+    """By node, mean of the last minutes; a node of which nothing is known is not named."""
+    memory: dict[str, Percent] = NONE
+
+
 ClusterFact = (
     NodeState
     | PodState
@@ -1001,6 +1018,7 @@ Event = (
     | TrialAnswered
     | ClusterFact
     | QueueUsage
+    | NodesMeasured
     | TemplateRunTimes
 )
 
@@ -1034,6 +1052,7 @@ EVENTS: dict[str, type[Contract]] = {
         ClusterState,
         JobState,
         QueueUsage,
+        NodesMeasured,
         TemplateRunTimes,
     )
 }

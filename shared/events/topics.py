@@ -30,6 +30,7 @@ SCHEDULING_REPORTS: Final = "scheduling-reports"
 JOB_LIFECYCLE: Final = "job-lifecycle"
 QUEUE_USAGE: Final = "queue-usage"
 RUN_TIMES: Final = "run-times"
+NODE_LOAD: Final = "node-load"
 TRIALS: Final = "trials"
 
 
@@ -148,6 +149,13 @@ TOPICS: Final[dict[str, Topic]] = {
             ("controller",),
             "For how long jobs of a template ran.",
             (c.TemplateRunTimes,),
+        ),
+        Topic(
+            _compacted(NODE_LOAD, 1, GANG_BYTES),
+            _POOL,
+            ("scheduler",),
+            "What nodes really use, where the policy asks for it.",
+            (c.NodesMeasured,),
         ),
         Topic(
             _log(TRIALS, 1, 1, GANG_BYTES),

@@ -148,10 +148,12 @@ def node(
     drivers: dict[str, int] | None = None,
     free: dict[str, int] | None = None,
     numa: c.NumaTopology | None = None,
+    images: dict[str, int] | None = None,
 ) -> c.NodeState:
     """A node; cpu in cores, memory in GiB, taints as ``key=value:Effect``; ``shared``: GPUs to be shared.
 
-    It takes so many volumes of ``drivers``, and has so many that are ``free``. ``numa``: its NUMA nodes.
+    It takes so many volumes of ``drivers``, has so many that are ``free``, and ``images`` of so many MiB. ``numa``:
+    its NUMA nodes.
     """
     amounts = {"cpu": int(cpu * 1000), "memory": memory * GI, GPU: gpu}
     if pods is not None:
@@ -168,6 +170,7 @@ def node(
         volume_limits=drivers or {},
         free_volumes=free or {},
         numa=numa,
+        images={name: megabytes << 20 for name, megabytes in (images or {}).items()},
     )
 
 
@@ -199,6 +202,7 @@ def shape(
     volumes: c.Volumes | None = None,
     numa: str | None = None,
     own: Sequence[int] | None = None,
+    images: Sequence[str] = (),
 ) -> c.Shape:
     """What a pod asks for. ``tolerates``: ``key``, ``key=value`` or ``*``, each with ``:Effect`` or not.
 
@@ -230,6 +234,7 @@ def shape(
         devices=c.DeviceRequest(count=parts, cores=part) if part else None,
         volumes=volumes,
         numa=None if numa is None else c.NumaRequest(policy=numa, cpus=tuple(own or (int(cpu),))),
+        images=tuple(images),
     )
 
 

@@ -34,6 +34,8 @@ class Books:
     nodes: dict[str, c.NodeState] = field(default_factory=dict)
     queues: dict[str, c.QueueState] = field(default_factory=dict)
     hypernodes: dict[str, c.HyperNodeState] = field(default_factory=dict)
+    measured: c.NodesMeasured | None = None
+    """What nodes really use, as it was told last."""
     gangs: dict[Key, c.Gang] = field(default_factory=dict)
     phases: dict[Key, str] = field(default_factory=dict)
     pods: dict[Key, c.PodState] = field(default_factory=dict)
@@ -93,6 +95,13 @@ class World:
     def remove_hypernode(self, name: str) -> None:
         self.books.hypernodes.pop(name, None)
         self.model.remove_hypernode(name)
+
+    def measure(self, cpu: dict[str, float], memory: dict[str, float], *, ago: float = 0.0) -> None:
+        """It is found what nodes use, in percent; some seconds ago."""
+        at = self.now - timedelta(seconds=ago)
+        if self.books.measured is None or self.books.measured.at <= at:
+            self.books.measured = c.NodesMeasured(pool="default", at=at, cpu=cpu, memory=memory)
+            self.model.apply_measured(self.books.measured)
 
     def pod(self, state: c.PodState) -> None:
         key = (state.namespace, state.name)

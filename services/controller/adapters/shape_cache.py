@@ -34,6 +34,7 @@ _SHAPE_FIELDS: Final = (
 )
 _ANNOTATIONS: Final = (names.PREEMPTABLE, names.REVOCABLE_ZONE, names.NUMA_TOPOLOGY_POLICY, *MARKS)
 """Annotations that a shape depends on."""
+_PLACING: Final = ("image", "resources", "ports", "restartPolicy")
 
 
 class Shapes:
@@ -88,4 +89,4 @@ class Shapes:
 
 def placing(container: JSON) -> JSON:
     """Return the part of a container that placement depends on."""
-    return {name: container[name] for name in ("resources", "ports", "restartPolicy") if name in container}
+    return {name: container[name] for name in _PLACING if name in container}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Final
 
 from services.controller.core.devices import held_parts, node_devices, requests_of
 from services.controller.core.exposing import read_urls
@@ -26,6 +27,10 @@ from shared.events import contracts as c
 from shared.events.contracts import Gang, JobState, NodeState, PodGroupState, PodState, QueueState, Shape
 
 _EFFECTS = frozenset({"NoSchedule", "PreferNoSchedule", "NoExecute"})
+
+
+_LARGE_IMAGE: Final = 23 << 20
+"""Smaller ones do not matter to where pods run."""
 
 
 def node_state(
@@ -55,6 +60,12 @@ def node_state(
         numa=numa,
         volume_limits=dict(volume_limits or {}),
         free_volumes=dict(free_volumes or {}),
+        images={
+            name: image.size_bytes
+            for image in node.status.images
+            if image.size_bytes >= _LARGE_IMAGE
+            for name in sorted(image.names)
+        },
     )
 
 

@@ -45,6 +45,7 @@ def shape_of(spec: PodSpec, annotations: Mapping[str, str], priorities: Prioriti
         preemptable=preemptable(annotations),
         revocable=revocable(annotations),
         scheduling_gated=bool(spec.scheduling_gates),
+        images=_images(spec),
         extras=_extras(spec),
     )
 
@@ -112,6 +113,16 @@ def _toleration(one: Toleration) -> c.Toleration:
             "toleration_seconds": one.toleration_seconds,
         }
     )
+
+
+def _images(spec: PodSpec) -> tuple[str, ...]:
+    """Return the images of a pod's containers, as nodes name them; nothing where none is said."""
+    images = [container.image for container in (*spec.init_containers, *spec.containers)]
+    return tuple(sorted(map(_tagged, images))) if any(images) else ()
+
+
+def _tagged(image: str) -> str:
+    return image if ":" in image.rpartition("/")[2] else f"{image}:latest"
 
 
 def _own_claim(volume: Volume) -> JSON | None:

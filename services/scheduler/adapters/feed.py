@@ -19,7 +19,13 @@ _KINDS: Final = frozenset(
     {"node", "pod", "queue", "podgroup", "priorityclass", "poddisruptionbudget", "hypernode", "policy"}
 )
 
-STATE: Final = (topics.CLUSTER_STATE, topics.QUEUE_USAGE, topics.RUN_TIMES, topics.POOL_COMMANDS)
+STATE: Final = (
+    topics.CLUSTER_STATE,
+    topics.QUEUE_USAGE,
+    topics.RUN_TIMES,
+    topics.NODE_LOAD,
+    topics.POOL_COMMANDS,
+)
 """The compacted topics that a scheduler follows."""
 
 OnPool = Callable[[str], None]
@@ -47,6 +53,8 @@ class Feed:
                 return self._run_times(delivery)
             case topics.POOL_COMMANDS:
                 return self._command(delivery)
+            case topics.NODE_LOAD:
+                return self._measured(delivery)
             case _:
                 return delivery.key is not None and self._state(delivery, delivery.key)
 
@@ -104,6 +112,16 @@ class Feed:
             case c.PoolAction.DEFRAGMENT:
                 self._model.ask_to_move(event.at)
         return True
+
+    def _measured(self, delivery: Delivery) -> bool:
+        if delivery.key != self._model.pool.encode():
+            return False
+        event = self._read(delivery)
+        if isinstance(event, c.NodesMeasured):
+            self._model.apply_measured(event)
+        elif delivery.value is None:
+            self._model.forget_measured()
+        return isinstance(event, c.NodesMeasured) or delivery.value is None
 
     def _fact(self, fact: c.Contract) -> None:
         match fact:

@@ -62,6 +62,18 @@ class Metrics:
             registry=registry,
         )
         self.nodes = Gauge("pumice_scheduler_nodes", "Nodes in the snapshot.", ["pool"], registry=registry)
+        self.measurements = Counter(
+            "pumice_scheduler_measurements",
+            "Looks at what nodes really use, by what came of them (done, failed).",
+            ["pool", "result"],
+            registry=registry,
+        )
+        self.measured = Gauge(
+            "pumice_scheduler_nodes_measured",
+            "Nodes of which the last look told what they use.",
+            ["pool"],
+            registry=registry,
+        )
         self.policy_problems = Gauge(
             "pumice_scheduler_policy_problems",
             "Problems of the newest configuration; with any it is not in force.",

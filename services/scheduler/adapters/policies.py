@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from services.scheduler.adapters.metrics import Metrics
-from services.scheduler.core.configuration import Configured, configure
+from services.scheduler.core.configuration import Configured, Source, configure
 from services.scheduler.core.model import Model
 from services.scheduler.core.policy import Policy
 from shared.clock import Clock
@@ -83,10 +83,13 @@ class Policies:
         *,
         from_log: bool,
         own: Mapping[str, Maker] | None,
+        on_source: Callable[[Source | None], None],
         telemetry: Telemetry,
         metrics: Metrics,
         health: Health,
     ) -> None:
+        """``on_source`` is told whom to ask what nodes really use; None: it does not matter."""
+        self._on_source = on_source
         self._model = model
         self._base = model.policy
         self._from_log = from_log
@@ -128,6 +131,8 @@ class Policies:
         if read.policy != self._model.policy:
             self._model.set_policy(read.policy)
             self._metrics.policy_changes.labels(pool).inc()
+        heeded = read.policy.scores.load or read.policy.load_limit
+        self._on_source(read.source if heeded else None)
         told = {"pool": pool, "source": source, "policy": read.policy.digest}
         self._log.info("policy taken", extra=told)
 

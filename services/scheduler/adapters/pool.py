@@ -15,6 +15,7 @@ from functools import partial
 from typing import Final, NoReturn, TypeVar
 
 from services.scheduler.adapters.feed import STATE, Feed, OnPool
+from services.scheduler.adapters.measuring import Measuring
 from services.scheduler.adapters.metrics import Metrics
 from services.scheduler.adapters.mistakes import Mistakes
 from services.scheduler.adapters.plugins import PluginErrors
@@ -91,10 +92,14 @@ class Pool:
         self._telemetry = telemetry
         self._metrics = metrics
         self._health = health
+        self._measuring = Measuring(
+            name, self.model.nodes, clock=clock, log=log, ids=ids, telemetry=telemetry, metrics=metrics
+        )
         self._policies = Policies(
             self.model,
             from_log=settings.policy_file is None,
             own=own,
+            on_source=self._measuring.follow,
             telemetry=telemetry,
             metrics=metrics,
             health=health,
@@ -158,6 +163,7 @@ class Pool:
                 tasks.create_task(self._follow(results, self._result))
                 tasks.create_task(self._cycles())
                 tasks.create_task(self._reports())
+                tasks.create_task(self._measuring.run())
         finally:
             self._health.ok(f"pool {self.name}")
             self._policies.close()

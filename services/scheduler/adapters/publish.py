@@ -8,7 +8,7 @@ from services.scheduler.core.decisions import Decision
 from services.scheduler.core.gangs import Key
 from shared.events import topics
 from shared.events.codec import encode
-from shared.events.contracts import CycleDecided, GangDecided, GangReport
+from shared.events.contracts import CycleDecided, GangDecided, GangReport, NodesMeasured
 from shared.events.envelope import Envelope
 from shared.log.port import Record
 from shared.telemetry.phases import Phase, job_attributes, phase_span
@@ -37,6 +37,15 @@ def cycle_record(event: CycleDecided, identifier: str) -> Record:
     """Return the record of a cycle; it lies beside the cycle's decisions."""
     return encode(
         topics.BIND_DECISIONS,
+        event.pool.encode(),
+        Envelope(id=identifier, source=f"{SOURCE}/{event.pool}", time=event.at, data=event),
+    )
+
+
+def measured_record(event: NodesMeasured, identifier: str) -> Record:
+    """Return the record of what a pool's nodes really use."""
+    return encode(
+        topics.NODE_LOAD,
         event.pool.encode(),
         Envelope(id=identifier, source=f"{SOURCE}/{event.pool}", time=event.at, data=event),
     )

@@ -53,6 +53,7 @@ _MOST_PODS: Final = 10_000
 def decide(model: Model, now: datetime, *, limit: int | None = None) -> Outcome:
     """Decide about all that wait, or about the first ``limit`` gangs (the rest with the next call)."""
     keep_hours(model, now)
+    model.measured.refresh(now)
     resend = settle(model, now)
     cycle = _Cycle(model, now)
     cycle.use_earmarks()
@@ -78,6 +79,7 @@ def decide(model: Model, now: datetime, *, limit: int | None = None) -> Outcome:
         model.earmarks.timers.next(),
         model.waiting.overdue.next(),
         next_renewal(model),
+        model.measured.next(),
         cool_at,
         *(at.timestamp() for at in (look_at, move_at) if at is not None),
     )

@@ -180,8 +180,8 @@ class Lane:
     def is_foreseeable(self) -> bool:
         """Whether columns of the nodes tell all that its pods take, and so what frees it.
 
-        Not where they mount volumes that nodes count, or leave something beside scarce resources; nor where they
-        have CPUs of NUMA nodes for themselves, as room that is kept does not name these.
+        Not where they mount volumes that nodes count, or leave something beside scarce resources; nor where
+        they have CPUs of NUMA nodes for themselves, as room that is kept does not name these.
         """
         return not any(
             shape.mounts is not None

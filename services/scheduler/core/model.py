@@ -21,6 +21,7 @@ from services.scheduler.core.fragments import Typical
 from services.scheduler.core.gangs import Gang, Key, Member, OrderKey, Pick, make_gang
 from services.scheduler.core.index import ShapeIndex
 from services.scheduler.core.learned import Learned
+from services.scheduler.core.measured import Measured
 from services.scheduler.core.nodegroups import Lots
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.numa import Numa, cells_of, numa_room
@@ -46,7 +47,9 @@ _INDEXES = 512
 class Model:
     """Everything one node pool's scheduler knows."""
 
-    def __init__(self, pool: str = "default", policy: Policy | None = None) -> None:
+    def __init__(  # noqa: PLR0915 - a line for each part
+        self, pool: str = "default", policy: Policy | None = None
+    ) -> None:
         self.pool = pool
         self.policy = policy or Policy()
         self.resources = Resources()
@@ -71,6 +74,7 @@ class Model:
         self.pods: dict[Key, Pod] = {}
         self.gangs: dict[Key, Gang] = {}
         self.shapes.on_column = self._count_anew
+        self.shapes.heed_images(heeded=self.policy.scores.image_weight > 0)
         self.flights = InFlight(self.nodes, self.queues)
         self.promises = Promises(self.nodes, self.queues)
         self.victims = Victims()
@@ -78,6 +82,8 @@ class Model:
         self.earmarks = Earmarks(self.nodes, self.queues)
         self.reservations = Reservations(self.nodes, self.shapes, self.victims)
         self.learned = Learned()
+        self.measured = Measured(self.nodes, self.shapes, self.pods)
+        self._heed_load()
         self.budgets: dict[Key, int] = {}
         """By namespace and name of a PodDisruptionBudget: how many more pods may go."""
         self.peaceful: set[str] = set()
@@ -89,6 +95,8 @@ class Model:
         self.retries: Timers[Gang] = Timers()
         self._pods_of: dict[Key, dict[str, Pod]] = {}
         self._indexes: dict[int, ShapeIndex] = {}
+        self._shapes_anew = False
+        """Shapes are told apart by something else than before."""
         self._devices_seen = 0
         """Indexes are made anew when nodes have more devices: the first bring other scores."""
         self._aligning = False
@@ -108,8 +116,10 @@ class Model:
         self.shapes.set_proportions(policy.proportions)
         self.nodes.heed_numa(policy.numa)
         self._align()
+        self._shapes_anew |= self.shapes.heed_images(heeded=policy.scores.image_weight > 0)
         self.queues.govern(policy.sharing)
         self.lots.govern(policy)
+        self._heed_load()
         self._indexes.clear()
         self.typical = self._typical()
         for gang in self.gangs.values():
@@ -129,6 +139,9 @@ class Model:
         self._indexes[shape.number] = index
         index.refresh()
         return index
+
+    def _heed_load(self) -> None:
+        self.measured.govern(self.policy.scores.load, self.policy.load_limit)
 
     def _typical(self) -> Typical:
         scores = self.policy.scores
@@ -150,9 +163,11 @@ class Model:
             numa=state.numa,
             volume_limits=state.volume_limits,
             free_volumes=state.free_volumes,
+            images=state.images,
         )
         self._align()
         self.domains.set_node(state.name, state.labels)
+        self.measured.seat(state.name)
 
     def _align(self) -> None:
         """Have shapes and indexes follow the first node that aligns pods, and the last."""
@@ -187,6 +202,15 @@ class Model:
     def forget_usage(self, queue: str) -> None:
         """A queue's usage is no longer told."""
         self.queues.usage.forget(queue)
+
+    def apply_measured(self, event: c.NodesMeasured) -> None:
+        """What nodes really use is told."""
+        if event.pool == self.pool:
+            self.measured.tell(event)
+
+    def forget_measured(self) -> None:
+        """What nodes really use is no longer told."""
+        self.measured.forget()
 
     def apply_run_times(self, event: c.TemplateRunTimes) -> None:
         """For how long jobs of a template ran is told."""
@@ -302,6 +326,7 @@ class Model:
         for pod, sign in ((old, -1), (new, 1)):
             if pod is not None and pod.gang is None and pod.phase not in ENDED:
                 self.workload.add(pod.shape, sign)
+        self.measured.note(key, new)
         if new is not None and new.slot >= 0:
             new.ends, new.rank = self._end_of(new), self._rank_of(new)
             self.victims.put(key, new)
@@ -475,19 +500,28 @@ class Model:
         return gang
 
     def sort_lots(self) -> None:
-        """Give gangs other shapes whose queues may use other groups of nodes now, and their unbound pods."""
-        if not self.lots.changed:
+        """Give gangs other shapes whose queues may use other groups of nodes now, and their unbound pods.
+
+        All get others where shapes are told apart by something else.
+        """
+        anew, self._shapes_anew = self._shapes_anew, False
+        if not self.lots.changed and not anew:
             return
         self.lots.changed = False
         for old in list(self.gangs.values()):
             lot = self.lots.of(old.contract.queue)
-            if lot == old.lot:
+            if lot == old.lot and not anew:
                 continue
             for pod in self._pods_of.get(old.key, {}).values():
                 if pod.slot < 0:
-                    asks = pod.shape.contract.model_copy(update={"revocable": pod.revocable})
+                    said = {"revocable": pod.revocable, "images": pod.images}
+                    asks = pod.shape.contract.model_copy(update=said)
                     pod.shape = self.shapes.intern(asks, old.contract.namespace, lot)
-            self._install(old.contract, old)
+            new = self._install(old.contract, old)
+            shapes = {was.shape.number: now.shape for was, now in zip(old.tasks, new.tasks, strict=True)}
+            for mark in (self.earmarks.of(old.key), self.reservations.of(old.key)):
+                if mark is not None:
+                    mark.reshape(shapes)
 
     def _end_of(self, pod: Pod) -> float:
         """Return when a pod ends at the latest, as its gang declares."""

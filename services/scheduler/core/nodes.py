@@ -21,6 +21,8 @@ from typing import Final
 import numpy as np
 
 from services.scheduler.core.columns import BoolArray, ChangeLog, CodeArray, IntArray, LabelColumn, SlotArray
+from services.scheduler.core.images import ImagesOnNodes
+from services.scheduler.core.load import LoadOnNodes
 from services.scheduler.core.numa import NumaOnNodes
 from services.scheduler.core.resources import PODS, UNLIMITED, Amounts, Resources
 from services.scheduler.core.volumes import Mounts, VolumesOnNodes
@@ -40,7 +42,7 @@ class Nodes:
     used_rows: list[memoryview]
     """The same memory as the arrays, by resource: single numbers are read and set three times as fast."""
 
-    def __init__(self, resources: Resources, pool: str) -> None:
+    def __init__(self, resources: Resources, pool: str) -> None:  # noqa: PLR0915 - a line for each column
         self.resources = resources
         self.pool = pool
         self.names: list[str] = []
@@ -82,6 +84,8 @@ class Nodes:
         """The zones (label ``volcano.sh/revocable-zone``) that are open; None: they mean nothing."""
         self.volumes = VolumesOnNodes()
         self.numa = NumaOnNodes()
+        self.load = LoadOnNodes()
+        self.images = ImagesOnNodes()
         self.count = 0
         self._free: list[int] = []
         self._sorted: list[str] = []
@@ -106,6 +110,7 @@ class Nodes:
         allocatable: Mapping[str, int],
         volume_limits: Mapping[str, int],
         free_volumes: Mapping[str, int],
+        images: Mapping[str, int],
         devices: tuple[Device, ...] = (),
         numa: NumaTopology | None = None,
     ) -> None:
@@ -125,6 +130,7 @@ class Nodes:
         )
         room = self._set_allocatable(slot, allocatable)
         room |= self.volumes.set_limits(slot, volume_limits, free_volumes)
+        self.images.set(slot, images)
         if self.devices[slot] != devices:
             self._set_devices(slot, devices)
             rules = True
@@ -154,17 +160,17 @@ class Nodes:
         changed = None if zones is None or self.zones is None else zones ^ self.zones
         table = np.array([bool(value) and (changed is None or value in changed) for value in column.values])
         self.zones = zones
-        self._judge_anew(np.flatnonzero(table[column.codes] & self.exists))
+        self.note_rules(np.flatnonzero(table[column.codes] & self.exists).tolist())
 
     def heed_numa(self, heeded: bool) -> None:
         """Let NUMA nodes count, or not, where pods have CPUs for themselves."""
         if self.numa.heeded != heeded:
             self.numa.heeded = heeded
-            self._judge_anew(np.flatnonzero(self.exists))
+            self.note_rules(np.flatnonzero(self.exists).tolist())
 
-    def _judge_anew(self, slots: SlotArray) -> None:
-        """Note that nodes have other rules than before."""
-        for slot in slots.tolist():
+    def note_rules(self, slots: Iterable[int]) -> None:
+        """Note that nodes are for other pods than before."""
+        for slot in slots:
             self.rules_log.append(slot)
             self.touch(slot)
             self.grown.add(slot)
@@ -178,6 +184,7 @@ class Nodes:
         self.exists[slot] = self.mine[slot] = self.ready[slot] = False
         self.allocatable[:, slot] = 0
         self.volumes.set_limits(slot, {}, {})
+        self.images.set(slot, {})
         self._set_labels(slot, {})
         self._set_devices(slot, ())
         self.numa.set(slot, None)
@@ -405,6 +412,7 @@ class Nodes:
         self.earmarked[:, slot] = 0
         self.kept[:, slot] = 0
         self.over[slot] = False
+        self.load.forget(slot)
         self._free.append(slot)
 
     def _set_allocatable(self, slot: int, allocatable: Mapping[str, int]) -> bool:
@@ -475,5 +483,6 @@ class Nodes:
         self.unschedulable = np.pad(self.unschedulable, (0, extra))
         self.over = np.pad(self.over, (0, extra))
         self.taint_code = np.pad(self.taint_code, (0, extra))
+        self.load.grow(size)
         for column in self._columns.values():
             column.codes = np.pad(column.codes, (0, extra))

@@ -37,6 +37,7 @@ class Pod:
     """It is ours, and its owner does not forbid to evict it."""
     revocable: bool = False
     """It may run where it may have to go at a certain hour."""
+    images: tuple[str, ...] = ()
     critical: bool = False
     scheduled: float = 0.0
     """When it was bound (POSIX seconds)."""
@@ -78,6 +79,7 @@ def make_pod(state: PodState, shape: Shape, slot: int, gang: tuple[str, str] | N
         state.shape.priority,
         preemptable=state.shape.preemptable and state.ours,
         revocable=state.shape.revocable,
+        images=state.shape.images,
         critical=state.shape.priority >= CRITICAL or state.namespace == CRITICAL_NAMESPACE,
         scheduled=scheduled,
         cooldown=state.cooldown,

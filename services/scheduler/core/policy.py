@@ -7,6 +7,7 @@ from datetime import timedelta
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Literal
 
+from services.scheduler.core.load import LoadLimit, LoadScore
 from shared.events.contracts import Shape
 
 if TYPE_CHECKING:
@@ -110,6 +111,8 @@ class Scores:
     """Packs by CPU and memory."""
     balanced_weight: float = 0.0
     """Prefers nodes whose CPU, memory and GPUs would be used to the same degree."""
+    image_weight: float = 0.0
+    """Prefers nodes that have large images of the pod."""
     task_topology_weight: float = 0.0
     """Puts members of tasks that belong together on one node, and those that do not apart."""
     strategy_fit: StrategyFit | None = None
@@ -123,6 +126,8 @@ class Scores:
     numa_weight: float = 0.0
     """Prefers nodes where pods that ask for a NUMA policy have CPUs of fewer NUMA nodes."""
     fragmentation: Fragmentation | None = field(default_factory=Fragmentation)
+    load: LoadScore | None = None
+    """None: what nodes really use does not count."""
     extra: tuple[TermFactory, ...] = ()
     """Terms of plugins. A factory's ``repr`` tells it from others in the policy's digest."""
 
@@ -314,6 +319,8 @@ class Policy:
     numa: bool = False
     """Pods that have CPUs for themselves go where their kubelet can align them: Volcano's ``numa-aware``.
     False: NUMA nodes mean nothing."""
+    load_limit: LoadLimit | None = None
+    """None: nodes take pods whatever they really use."""
     own: tuple[Own, ...] = ()
     """Plugins that are not Volcano's."""
     hold: timedelta = timedelta(minutes=5)

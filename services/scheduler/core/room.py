@@ -24,6 +24,7 @@ _ORDER: Final = (
     "no-node-open",
     "no-node-revocable",
     "no-node-accepted",
+    "no-node-unloaded",
     "no-node-reaches",
     "no-node-aligns",
     "no-node-ready",
@@ -36,6 +37,7 @@ _ORDER: Final = (
     "nodes-closed",
     "nodes-revocable",
     "nodes-refused",
+    "nodes-loaded",
     "nodes-not-reaching",
     "nodes-not-aligning",
     "nodes-not-ready",
@@ -272,6 +274,7 @@ def _rules(
         yield passed.zoned, "nodes-closed", lambda _: "are of zones whose hours these are not"
     else:
         yield passed.zoned, "nodes-revocable", lambda _: "are of zones for pods that may be evicted"
+    yield passed.unloaded, "nodes-loaded", lambda where: f"really use more than {_limits(model, where)}"
     yield passed.reachable, "nodes-not-reaching", lambda _: "do not reach its volumes"
     policy = shape.rules.numa_policy
     yield passed.aligning, "nodes-not-aligning", lambda where: not_aligning(model, policy, where)
@@ -285,6 +288,16 @@ def _rules(
     )
 
 
+def _limits(model: Model, where: SlotArray) -> str:
+    """Name the limits that some of these nodes exceed."""
+    limit = model.policy.load_limit
+    if limit is None:
+        return "they may"
+    cpu, memory = model.nodes.load.used[:, where]
+    exceeded = [(cpu > limit.cpu, limit.cpu, "CPU"), (memory > limit.memory, limit.memory, "memory")]
+    return " or ".join(f"{most:g}% of their {what}" for by, most, what in exceeded if by.any())
+
+
 def _they(where: SlotArray) -> str:
     return "it has" if where.size == 1 else "they have"
 
@@ -292,6 +305,7 @@ def _they(where: SlotArray) -> str:
 def _filter(code: str, count: int, words: str) -> Reason:
     if count == 1:
         words = words.replace("are ", "is ", 1).replace("do not", "does not", 1)
+        words = words.replace("really use ", "really uses ", 1).replace("their ", "its ")
     return Reason(
         code=code, message=f"{count} node{'s' if count != 1 else ''} {words}", numbers={"nodes": count}
     )
@@ -303,7 +317,9 @@ _NOWHERE: Final = {
     "nodes-of-other-groups": ("no-node-in-group", "change the queue's affinity, or the nodes' label"),
     "nodes-closed": ("no-node-open", "wait for the hours of the zone"),
     "nodes-revocable": ("no-node-revocable", "say that the pods are volcano.sh/preemptable, or add nodes"),
+    "nodes-loaded": ("no-node-unloaded", "wait until they have less to do, or raise the thresholds of usage"),
     "nodes-not-reaching": (
+        "no-node-unloaded",
         "no-node-reaches",
         "look where its claims' volumes can be reached from, and which topologies their class allows",
     ),

@@ -45,6 +45,8 @@ class Refusals:
     """It is of a group that the pods' queue may use."""
     zoned: BoolArray
     """It is of no zone, or of one that is open to the pods now."""
+    unloaded: BoolArray
+    """It does not really use more than the policy lets be."""
     reachable: BoolArray
     """Volumes can be reached from the node."""
     aligning: BoolArray
@@ -56,7 +58,8 @@ class Refusals:
     def allowed(self) -> BoolArray:
         """Where the node passes all."""
         plain = self.ready & self.schedulable & self.untainted & self.selected & self.affine
-        return plain & self.grouped & self.zoned & self.reachable & self.aligning & self.accepted
+        here = self.grouped & self.zoned & self.unloaded & self.reachable & self.aligning
+        return plain & here & self.accepted
 
 
 class Rules:
@@ -134,6 +137,7 @@ class Rules:
             affine=self._affine(slots),
             grouped=self._grouped(slots),
             zoned=self._zoned(slots),
+            unloaded=~nodes.load.over[slots],
             reachable=self._reachable(slots),
             aligning=nodes.numa.passes(self.numa_policy, slots),
             accepted=np.ones(slots.size, np.bool_),

@@ -20,6 +20,8 @@ from services.scheduler.core.columns import FloatArray, IntArray, SlotArray
 from services.scheduler.core.devices import MEMORY as DEVICE_MEMORY
 from services.scheduler.core.devices import Devices
 from services.scheduler.core.fragments import Gradient, Typical
+from services.scheduler.core.lightness import lightness
+from services.scheduler.core.locality import locality
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.numascore import narrow
 from services.scheduler.core.resources import CPU, MEMORY
@@ -352,4 +354,6 @@ _TERMS: Final[tuple[Callable[[Shape, Nodes, Scores], Term | None], ...]] = (
     _zoned,
     _device_share,
     narrow,
+    lightness,
+    locality,
 )

@@ -102,6 +102,11 @@ class Shape:
         return alone and self.limited == self.amounts
 
     @property
+    def asks_nothing(self) -> bool:
+        """Whether its pods ask for no resource, nor for a part of a device."""
+        return not self.requested and not self.devices
+
+    @property
     def follows(self) -> bool:
         """Whether its pods ask for others to be there first."""
         return self.kin is not None and any(not term.own for term in self.kin.near)
@@ -167,6 +172,10 @@ class Shapes:
         self.by_number: list[Shape] = []
         self._kinship = Kinship(resources, self._new_column)
         self._of_kin: dict[Kin, Shape] = {}
+        self._by_images = False
+        """Whether shapes are told apart by their images: it matters where a node that has them is liked."""
+        self._unasked: int | None = None
+        """The column in which pods count that ask for nothing; None: they do not."""
         self.on_column: Callable[[int, frozenset[Shape]], None] = lambda _column, _shapes: None
         """Told of a column in which pods of these shapes count from now on."""
 
@@ -199,6 +208,22 @@ class Shapes:
         for shape in self.by_number:
             shape.leaves = self._leaves(shape)
 
+    def heed_images(self, *, heeded: bool) -> bool:
+        """Tell shapes apart by their images from now on, or no more; say whether that is another way."""
+        changed, self._by_images = heeded != self._by_images, heeded
+        return changed
+
+    def count_unasked(self) -> int:
+        """Count pods that ask for nothing from now on; return the column in which they do."""
+        if self._unasked is None:
+            self._unasked = self._resources.hidden("unasked")
+            self._nodes.fit_columns()
+            shapes = [shape for shape in self.by_number if shape.asks_nothing]
+            for shape in shapes:
+                shape.count_in(self._unasked)
+            self.on_column(self._unasked, frozenset(shapes))
+        return self._unasked
+
     def _leaves(self, shape: Shape) -> tuple[Leaves, ...]:
         if not self._proportions:
             return ()
@@ -222,6 +247,7 @@ class Shapes:
             _numa_key(contract),
             kin,
             mounts_key(mounts) if mounts else None,
+            contract.images if self._by_images else None,
         )
         place = _place_key(contract, lot)
         shape = self._shapes.get((*key, place))
@@ -231,6 +257,8 @@ class Shapes:
                 self._relate(shape, namespace)
             if mounts:
                 self._mount(shape, namespace, mounts)
+            if self._unasked is not None and shape.asks_nothing:
+                shape.count_in(self._unasked)
             self._shapes[*key, place] = shape
         return shape
 

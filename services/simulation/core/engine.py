@@ -27,6 +27,7 @@ from services.simulation.core.jobs import Jobs
 from services.simulation.core.kin import label_keys
 from services.simulation.core.kinds import POLICY, POLICY_KEY
 from services.simulation.core.measures import Measures
+from services.simulation.core.notes import read_load
 from services.simulation.core.numa import NumaNodes
 from services.simulation.core.outcome import Outcome
 from services.simulation.core.pods import Pods
@@ -37,7 +38,7 @@ from services.simulation.core.volumes import Claims
 from shared.api import resources as r
 from shared.api.base import JSON
 from shared.errors import PumiceError
-from shared.events.contracts import NodeState
+from shared.events.contracts import NodesMeasured, NodeState
 from shared.kube.port import Resource
 
 _UNREACHABLE: Final = timedelta(seconds=300)
@@ -78,6 +79,8 @@ class Simulation:
         self._groups = Groups(*parts, self._pods)
         self._applier = Applier(*parts, self._pods, self._groups, self._claims)
         self._cycle = 0
+        self._load: dict[str, dict[str, float]] = {}
+        """What nodes really use, in percent; of those that were ever measured."""
         self._told: dict[str, str] = {}
         """Code of the reason last told, by gang."""
         self._comes: dict[Resource, Callable[[Resource, JSON], None]] = {
@@ -138,6 +141,7 @@ class Simulation:
 
     def _settle(self) -> datetime | None:
         """Let controllers and scheduler act until both rest; return when the scheduler will look again."""
+        self._measure()
         while True:
             self._control()
             outcome = decide(self._model, self._timeline.now)
@@ -149,6 +153,16 @@ class Simulation:
         self._report()
         self._measures.note(self._history.at)
         return outcome.wake_at and max(outcome.wake_at, self._timeline.now + _TICK)
+
+    def _measure(self) -> None:
+        """Have it known what nodes really use: they are measured at each moment."""
+        if self._load:
+            cpu, memory = (
+                {name: one[what] for name, one in self._load.items() if what in one}
+                for what in ("cpu", "memory")
+            )
+            now = self._timeline.now
+            self._model.apply_measured(NodesMeasured(pool=self._model.pool, at=now, cpu=cpu, memory=memory))
 
     def _control(self) -> None:
         """Let the controllers look until none of them has anything to do."""
@@ -226,6 +240,9 @@ class Simulation:
     def _node(self, resource: Resource, raw: JSON) -> None:
         self._keep(resource, raw)
         state = self._tell_node(raw)
+        load = read_load(raw["metadata"].get("annotations") or {})
+        if load is not None or state.name in self._load:
+            self._load[state.name] = load or {}
         for pod in self._store.pods_on(state.name):
             self._pods.retell(pod)
         if not state.ready:

@@ -30,7 +30,7 @@ from services.controller.core.persistent import size_of
 from services.controller.core.volumes import reach_of
 from services.scheduler.core.configuration import configure
 from services.scheduler.core.policy import Policy
-from services.simulation.core.notes import OF_OBJECTS, OF_PODS, PATH, annotation_rules
+from services.simulation.core.notes import OF_NODES, OF_OBJECTS, OF_PODS, PATH, annotation_rules
 from shared.api import names
 from shared.api import resources as r
 from shared.api.base import JSON
@@ -241,9 +241,13 @@ KINDS: Final[Mapping[tuple[str, str], Kind]] = {
 """By API group and kind."""
 
 
+_OF_KINDS: Final = {r.JOBS: OF_PODS, r.PODS: OF_PODS, r.NODES: OF_NODES}
+"""Annotations that mean something on a kind beside those of all objects."""
+
+
 def judge(kind: Kind, raw: JSON, view: QueueView, old: JSON | None) -> Judged:
     """Return the object with its defaults, and everything that is wrong with it."""
-    allowed = (*OF_OBJECTS, *OF_PODS) if kind.resource in (r.JOBS, r.PODS) else OF_OBJECTS
+    allowed = (*OF_OBJECTS, *_OF_KINDS.get(kind.resource, ()))
     annotations = raw["metadata"].get("annotations")
     found = list(annotation_rules(annotations, PATH, allowed)) if isinstance(annotations, dict) else []
     done, more = kind.judge(raw, view, old)

@@ -1,7 +1,11 @@
-"""What a scenario's annotations say: when an object appears and goes, how long pods run and how they end."""
+"""What a scenario's annotations say.
+
+When an object appears and goes, how long pods run and how they end, and what nodes really use.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,13 +21,16 @@ DELETE_AT: Final = "pumice.dev/delete-at"
 RUN_FOR: Final = "pumice.dev/run-for"
 EXIT_CODE: Final = "pumice.dev/exit-code"
 GRACE: Final = "pumice.dev/grace-period"
+LOAD: Final = "pumice.dev/load"
 
 OF_OBJECTS: Final = (AT, DELETE_AT)
 OF_PODS: Final = (RUN_FOR, EXIT_CODE, GRACE)
-_ALL: Final = (*OF_OBJECTS, *OF_PODS)
+OF_NODES: Final = (LOAD,)
+_ALL: Final = (*OF_OBJECTS, *OF_PODS, *OF_NODES)
 _OF_CLUSTERS: Final = (names.RUN_TIME, names.TEMPLATE)
 """Named alike, and of the same meaning in every cluster."""
 _MOST_CODE: Final = 255
+_PERCENT: Final = re.compile(r"\d{1,3}(\.\d{1,6})?", re.ASCII)
 _ALIKE: Final = 0.75
 PATH: Final = "metadata.annotations"
 
@@ -56,6 +63,24 @@ def read_times(annotations: Mapping[str, str]) -> tuple[timedelta, timedelta | N
     return parse_duration(annotations.get(AT, "0")), None if gone is None else parse_duration(gone)
 
 
+def read_load(annotations: Mapping[str, str]) -> dict[str, float] | None:
+    """Return the percent of ``cpu`` and ``memory`` that a node really uses; None where it is not measured.
+
+    Raises ValueError.
+    """
+    text = annotations.get(LOAD)
+    if text is None:
+        return None
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, value = part.partition("=")
+        percent = float(value) if _PERCENT.fullmatch(value.strip()) else -1.0
+        if name.strip() not in ("cpu", "memory") or name.strip() in found or not 0 <= percent <= 100:  # noqa: PLR2004
+            raise ValueError(f'"{text[:80]}" is not as cpu=75,memory=40: percent of what the node has')
+        found[name.strip()] = percent
+    return found
+
+
 def annotation_rules(
     annotations: Mapping[str, Any], path: str, allowed: tuple[str, ...]
 ) -> Iterator[Violation]:
@@ -86,6 +111,8 @@ def annotation_rules(
 
 
 def _where(name: str) -> str:
+    if name in OF_NODES:
+        return "nodes"
     return "objects themselves" if name in OF_OBJECTS else "jobs, templates of their tasks, and pods"
 
 
@@ -94,6 +121,9 @@ def _problem(name: str, text: str) -> str:
         is_code = text.isdecimal() and int(text) <= _MOST_CODE
         return "" if is_code else f'"{text[:80]}" is no exit code: a number from 0 to {_MOST_CODE}'
     try:
+        if name == LOAD:
+            read_load({name: text})
+            return ""
         duration = parse_duration(text)
     except ValueError as error:
         return str(error)

@@ -42,7 +42,7 @@ async def test_a_node_is_told_in_base_units_and_again_only_when_something_that_m
         assert fact.allocatable == {"cpu": 64000, "memory": 2**30, "nvidia.com/gpu": 8, "pods": 110}
         assert (fact.ready, fact.pool, fact.taints[0].key) == (True, "default", "t")
         count = len(await w.events(topics.CLUSTER_STATE))
-        heartbeat = {**body["status"], "images": ["much"]}
+        heartbeat = {**body["status"], "images": [{"names": ["small:1"], "sizeBytes": 1 << 20}]}
         w.cluster.set_status(r.NODES, w.cluster.one(r.NODES, "n1"), heartbeat)
         await asyncio.sleep(1)
         assert len(await w.events(topics.CLUSTER_STATE)) == count
@@ -205,12 +205,14 @@ def test_pods_of_one_template_share_a_shape_and_others_do_not():
         "metadata": {"name": "b"},
         "spec": {
             "nodeName": "n",
-            "containers": [{"name": "y", "image": "2", "resources": {"requests": {"cpu": 1}}}],
+            "containers": [{"name": "y", "image": "1", "args": ["2"], "resources": {"requests": {"cpu": 1}}}],
         },
     }
-    three = {"metadata": {"name": "c"}, "spec": {"containers": [{"resources": {"requests": {"cpu": 2}}}]}}
     assert shapes.of(one, Priorities()) is shapes.of(two, Priorities())
-    assert shapes.of(three, Priorities()) != shapes.of(one, Priorities())
+    for image, cpu in (("1", 2), ("2", 1)):
+        container = {"image": image, "resources": {"requests": {"cpu": cpu}}}
+        other = {"metadata": {"name": "c"}, "spec": {"containers": [container]}}
+        assert shapes.of(other, Priorities()) != shapes.of(one, Priorities())
 
 
 def test_a_queues_fact_keeps_no_limit_apart_from_a_limit_of_zero():

@@ -11,11 +11,12 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.scheduler.core.configuration import configure
+from services.scheduler.core.configuration import Source, configure
 from services.scheduler.core.configuration.found import Code
 from services.scheduler.core.configuration.reader import ACTIONS, PLUGINS
 from services.scheduler.core.configuration.terms import SWITCHES, Action, Stand
 from services.scheduler.core.configuration.terms import Plugin as Word
+from services.scheduler.core.load import LoadLimit, LoadScore
 from services.scheduler.core.policy import (
     Defragmentation,
     FitRule,
@@ -402,12 +403,91 @@ def test_a_strategy_that_is_none_is_refused(resources: object) -> None:
         ),
         (
             PLAIN + "metrics: {type: prometheus}\n",
-            "metrics: refused: live load is not looked at yet, so there is no source of it to be named",
+            "metrics.address: is missing: where is the source?",
+        ),
+        (PLAIN + "metrics: [prometheus]\n", "metrics: must be a mapping"),
+        (
+            PLAIN + "metrics: {type: elasticsearch, address: http://x}\n",
+            "metrics.type: refused: only Prometheus itself is asked",
+        ),
+        (
+            PLAIN + "metrics: {address: prometheus.example}\n",
+            "metrics.address: must be a URL such as http://prometheus:9090; is 'prometheus.example'",
+        ),
+        (
+            PLAIN + "metrics: {address: http://x, interval: 10ms}\n",
+            "metrics.interval: must be a time of a second or more; is '10ms'",
+        ),
+        (
+            PLAIN + "metrics: {address: http://x, tls: {insecureSkipVerfy: true}}\n",
+            "metrics.tls.insecureSkipVerfy: unknown argument; did you mean tls.insecureSkipVerify?",
+        ),
+        (
+            tiers({"name": "usage", "arguments": {"thresholds": {"cpu": 101}}}),
+            "tiers[0].plugins[0].arguments.thresholds: must be a mapping whose cpu is a number from 0 to 100; is {'cpu': 101}",
+        ),
+        (
+            tiers({"name": "usage", "arguments": {"estimator": {"burst_ratio": 0.5}}}),
+            "tiers[0].plugins[0].arguments.estimator: must be a mapping whose burst_ratio is 0 (facts about pods do not tell their limits); is {'burst_ratio': 0.5}",
+        ),
+        (
+            tiers({"name": "usage", "arguments": {"estimator": {"be_cpu": "much"}}}),
+            "tiers[0].plugins[0].arguments.estimator: must be a mapping whose be_cpu is a quantity of 0 or more; is {'be_cpu': 'much'}",
         ),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named_with_its_place(text: str, line: str) -> None:
     assert lines(text) == [line]
+
+
+USAGE = """
+actions: allocate
+tiers:
+- plugins:
+  - name: usage
+    arguments:
+      usage.weight: 3
+      cpu.weight: 2
+      memory.weight: 1
+      thresholds: {cpu: 70, mem: 60}
+      estimator: {request_ratio: 0.5, burst_ratio: 0, risk_threshold: 0.8, risk_factor: 2, be_cpu: 100m, be_mem: 1Gi}
+metrics:
+  type: prometheus
+  address: http://prometheus:9090/
+  interval: 1m
+  tls: {insecureSkipVerify: "true"}
+"""  # fmt: skip
+
+
+def test_usage_says_what_real_load_means_and_metrics_where_it_is_told() -> None:
+    found = configure(USAGE, Policy())
+    assert (found.problems, found.notes) == ((), ())
+    assert found.policy.scores.load == LoadScore(
+        3.0, 2.0, 1.0, timedelta(minutes=1), 0.5, 0.8, 2.0, unasked_cpu=100.0, unasked_memory=float(1 << 30)
+    )
+    assert found.policy.load_limit == LoadLimit(70, 60)
+    assert found.source == Source("http://prometheus:9090", timedelta(minutes=1), verify=False)
+    plain = configure(tiers({"name": "usage"}), Policy())
+    assert (plain.policy.scores.load, plain.policy.load_limit) == (LoadScore(), LoadLimit())
+    assert plain.source is None
+    words = (
+        "plugin usage taken, but no part metrics says where figures come from: without any it changes nothing"
+    )
+    assert plain.notes == (f"tiers[0].plugins[0].name: {words}",)
+    whole = {"estimator": {"be_cpu": 250, "be_mem": 200}}
+    assert configure(tiers({"name": "usage", "arguments": whole}), Policy()).policy == plain.policy
+    off = {"name": "usage", "enablePredicate": False, "enableNodeOrder": False}
+    policy = configure(tiers(off), Policy()).policy
+    assert (policy.scores.load, policy.load_limit) == (None, None)
+
+
+def test_metrics_may_be_named_as_volcano_reads_them_with_dots() -> None:
+    text = (
+        PLAIN + 'metrics: {address: "https://x", tls.insecureSkipVerify: "false", elasticsearch.index: i}\n'
+    )
+    found = configure(text, Policy())
+    assert found.problems == ()
+    assert found.source == Source("https://x")
 
 
 def test_every_problem_of_a_file_is_told_at_once() -> None:

@@ -23,6 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from services.scheduler.core.configuration import configure
 from services.scheduler.core.cycle import decide
 from services.scheduler.core.decisions import Decision
+from services.scheduler.core.load import LoadLimit, LoadScore
 from services.scheduler.core.model import Model
 from services.scheduler.core.numa import numa_cpus
 from services.scheduler.core.policy import Backfill, Defragmentation, Policy, Scores
@@ -35,7 +36,7 @@ from tests.scenarios.test_kin import HOST, ZONE, apart, likes, spread, term
 from tests.scenarios.test_kin import near as near_pods
 from tests.scenarios.test_topology import grouped, hypernode, near
 from tests.scenarios.test_volumes import mount, mounting, reaching
-from tests.scenarios.world import Key, World
+from tests.scenarios.world import Books, Key, World
 
 POLICY = Policy(retry_first=timedelta(0), hold=timedelta(seconds=30), patience=timedelta(days=9))
 SHORT = Backfill(margin=timedelta(seconds=5), lasts=timedelta(seconds=100), per_queue=2)
@@ -74,6 +75,14 @@ MOVING = Defragmentation(
     enabled=True, after=timedelta(0), period=timedelta(seconds=1), rest=timedelta(0), most_pods=4
 )
 MOVES = [replace(policy, defragmentation=MOVING) for policy in POLICIES]
+LOADED = [
+    replace(POLICY, scores=Scores(load=LoadScore()), load_limit=LoadLimit()),
+    replace(POLICY, hold=timedelta(0), load_limit=LoadLimit(cpu=40)),
+    replace(
+        POLICY, scores=replace(SPREAD, image_weight=1.0, load=LoadScore(unseen_for=timedelta(minutes=2)))
+    ),
+    POLICY,
+]
 NAMES = [f"n{i}" for i in range(5)]
 JOBS = [f"j{i}" for i in range(6)]
 QUEUES = ["default", "team-a", "team-b"]
@@ -212,9 +221,8 @@ def event(decision: Decision) -> c.GangDecided:
     )
 
 
-def rebuilt(world: World, seed: int) -> Model:
-    """A new model told of what exists, in any order."""
-    model, books = Model("default", world.policy), world.books
+def facts(model: Model, books: Books) -> list[tuple[object, object]]:
+    """What exists, and whom it is told."""
     tell: list[tuple[object, object]] = [(model.apply_node, state) for state in books.nodes.values()]
     tell += [(model.apply_queue, state) for state in books.queues.values()]
     tell += [(model.apply_hypernode, state) for state in books.hypernodes.values()]
@@ -225,6 +233,15 @@ def rebuilt(world: World, seed: int) -> Model:
             namespace=gang.namespace, name=gang.name, uid=gang.uid, phase=phase, gang=gang
         )
         tell.append((model.apply_podgroup, group))
+    if books.measured is not None:
+        tell.append((model.apply_measured, books.measured))
+    return tell
+
+
+def rebuilt(world: World, seed: int) -> Model:
+    """A new model told of what exists, in any order."""
+    model, books = Model("default", world.policy), world.books
+    tell = facts(model, books)
     random.Random(seed).shuffle(tell)
     for apply, state in tell:
         apply(state)  # type: ignore[operator]
@@ -455,9 +472,21 @@ class Cluster(RuleBasedStateMachine):
     def somebody_asks_that_gangs_move(self) -> None:
         self.world.model.ask_to_move(self.world.now)
 
-    @rule(policy=st.sampled_from([*POLICIES, *MOVES[:2]]))
+    @rule(policy=st.sampled_from([*POLICIES, *MOVES[:2], LOADED[0]]))
     def policy_changes(self, policy) -> None:
         self.world.set_policy(policy)
+
+    @rule(data=st.data(), ago=st.sampled_from([0, 100, 290]))
+    def nodes_are_measured(self, data, ago) -> None:
+        cpu = {name: float(pick(data, [10, 40, 79, 81])) for name in NAMES if pick(data, [True, True, False])}
+        self.world.measure(cpu, {name: float(pick(data, [20, 60, 90])) for name in cpu}, ago=ago)
+
+    @rule(data=st.data(), images=st.sampled_from([{}, {"x:1": 1 << 30}, {"x:1": 1 << 28, "y:1": 1 << 29}]))
+    def a_node_gets_images(self, data, images) -> None:
+        there = sorted(self.world.books.nodes)
+        if there:
+            state = self.world.books.nodes[pick(data, there)]
+            self.world.node(state.model_copy(update={"images": images}))
 
     # ------------------------------------------------------------------ promises
 
@@ -566,6 +595,8 @@ class Odds:
     """Gangs declare run times, and time passes faster."""
     moves: bool = False
     """Gangs move so that others can start."""
+    loaded: bool = False
+    """What nodes really use is measured, and their images count."""
 
 
 def wanted(dice: random.Random, odds: Odds) -> list[dict[str, object]]:
@@ -581,6 +612,11 @@ def step(cluster: Cluster, dice: random.Random, odds: Odds) -> None:  # noqa: C9
     what = dice.choices([*STEPS], [*STEPS.values()])[0]
     books = cluster.world.books
     name = dice.choice(JOBS)
+    if odds.loaded and dice.random() < 0.3:
+        cluster.nodes_are_measured(dice, dice.choice([0, 0, 100, 290]))
+        cluster.a_node_gets_images(
+            dice, dice.choice([{}, {"x:1": 1 << 30}, {"x:1": 1 << 28, "y:1": 1 << 29}])
+        )
     if what == "submit":
         shapes = [
             (
@@ -590,6 +626,9 @@ def step(cluster: Cluster, dice: random.Random, odds: Odds) -> None:  # noqa: C9
             )
             for _ in range(dice.randint(1, 3))
         ]
+        if odds.loaded:
+            image = {"images": ["x:1" if int(name[1]) % 2 else "y:1"]}
+            shapes = [({**wants, **image}, *counts) for wants, *counts in shapes]
         where, priority, slack = dice.choice(QUEUES), dice.choice([0, 0, 3]), dice.randint(0, 2)
         floor = {"cpu": dice.randint(1, 30) * 1000, "nvidia.com/gpu": dice.randint(0, 9)}
         floor = floor if dice.random() < odds.floors else None
@@ -644,7 +683,8 @@ def step(cluster: Cluster, dice: random.Random, odds: Odds) -> None:  # noqa: C9
     elif what == "time":
         cluster.time_passes(dice.choice([1, 31, 31 if odds.declared else 1]))
     elif what == "policy":
-        cluster.policy_changes(dice.choice(MOVES if odds.moves else POLICIES))
+        some = MOVES if odds.moves else LOADED if odds.loaded else POLICIES
+        cluster.policy_changes(dice.choice(some))
         cluster.a_rebuilt_model_decides_the_same(dice.randint(0, 9))
     elif what == "same":
         cluster.a_rebuilt_model_decides_the_same(dice.randint(0, 9))
@@ -662,22 +702,24 @@ def change_hypernodes(cluster: Cluster, dice: random.Random) -> None:
         cluster.hypernode_goes(dice.choice([*RACKS, ROW]))
 
 
-@pytest.mark.parametrize("seed", range(330))
+@pytest.mark.parametrize("seed", range(370))
 def test_the_promises_hold_through_a_busy_history(seed) -> None:
-    declared = 80 <= seed < 120 or (seed >= 150 and seed % 2 == 0) or seed >= 280
+    declared = 80 <= seed < 120 or (seed >= 150 and seed % 2 == 0) or 280 <= seed < 330
     odds = Odds(
         floors=0.4 if seed % 4 > 1 else 0.0,
         owed=0.5 if seed % 8 > 3 else 0.0,
         laid_out=0.6 if 40 <= seed < 60 or 240 <= seed < 260 or 280 <= seed < 295 else 0.0,
         among=0.7 if 60 <= seed < 80 or 220 <= seed < 240 or 295 <= seed < 310 else 0.0,
         mounting=0.6 if 120 <= seed < 150 else 0.0,
-        sharing=0.7 if 260 <= seed < 280 or seed >= 310 else 0.0,
+        sharing=0.7 if 260 <= seed < 280 or 310 <= seed < 330 else 0.0,
         declared=declared,
         moves=200 <= seed < 270,
+        loaded=seed >= 330,
     )
     dice = random.Random(seed)
     hold = timedelta(seconds=30 if seed % 2 or declared else 3600)
     policy = replace(POLICY, hold=hold, backfill=SHORT if declared else POLICY.backfill)
+    policy = LOADED[seed % len(LOADED)] if odds.loaded else policy
     cluster = Cluster(replace(policy, defragmentation=MOVING) if odds.moves else policy)
     cluster.some_nodes(dice.randint(2, 5), 4, shared=2 if odds.sharing else 0)
     for _ in range(80):

@@ -32,6 +32,11 @@ def _changed(obj: dict[str, Any], change: Callable[[dict[str, Any]], Any]) -> di
         (node("a", at="-5s"), "metadata.annotations[pumice.dev/at]: -5s is before the beginning"),
         (node("a", at="5s", delete_at="5s"), "metadata.annotations[pumice.dev/delete-at]: 5s is not after"),
         (node("a", run_for="5s"), "metadata.annotations[pumice.dev/run-for]: means nothing here"),
+        (node("a", load="cpu=75,disk=1"), '[pumice.dev/load]: "cpu=75,disk=1" is not as cpu=75,memory=40'),
+        (node("a", load="cpu=101"), '[pumice.dev/load]: "cpu=101" is not as cpu=75,memory=40'),
+        (node("a", load="cpu=nan"), '[pumice.dev/load]: "cpu=nan" is not as cpu=75,memory=40'),
+        (node("a", load="cpu=1,cpu=2"), '[pumice.dev/load]: "cpu=1,cpu=2" is not as cpu=75,memory=40'),
+        (pod("p", load="cpu=1"), "[pumice.dev/load]: means nothing here; it is for nodes"),
         (
             job("j", runfor="5s"),
             'metadata.annotations[pumice.dev/runfor]: is not known; did you mean "pumice.dev/run-for"?',

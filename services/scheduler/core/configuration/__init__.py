@@ -1,7 +1,7 @@
 """Volcano's scheduler configuration, read as it is, to a policy of ours.
 
-``terms`` says what words are, ``sharing``, ``placement`` and ``actions`` are the words (the page
-``docs/policy/configuration.md`` is made from them), ``document`` and ``reader`` read a file, ``areas``
+``terms`` says what words are, ``sharing``, ``placement``, ``measuring`` and ``actions`` are the words (the
+page ``docs/policy/configuration.md`` is made from them), ``document`` and ``reader`` read a file, ``areas``
 makes a policy of it.
 """
 
@@ -14,6 +14,7 @@ from services.scheduler.core.configuration.areas import to_policy
 from services.scheduler.core.configuration.document import parse
 from services.scheduler.core.configuration.found import Code, Problem
 from services.scheduler.core.configuration.making import make_own
+from services.scheduler.core.configuration.measuring import Source
 from services.scheduler.core.configuration.reader import PLUGINS, read
 from services.scheduler.core.policy import Policy
 from shared.plugins import Maker
@@ -32,6 +33,8 @@ class Configured:
     actions: tuple[str, ...] = ()
     plugins: tuple[str, ...] = ()
     """What is named, in the order of the file."""
+    source: Source | None = None
+    """Where figures of what nodes really use come from."""
 
 
 def configure(text: str, base: Policy, own: Mapping[str, Maker] | None = None) -> Configured:
@@ -49,7 +52,7 @@ def configure(text: str, base: Policy, own: Mapping[str, Maker] | None = None) -
     plugins = make_own(found, own)
     policy = to_policy(found, base, plugins)
     names = found.actions, tuple(found.plugins)
-    return Configured(policy, tuple(found.problems), tuple(found.notes), *names)
+    return Configured(policy, tuple(found.problems), tuple(found.notes), *names, found.source)
 
 
-__all__ = ["Code", "Configured", "Problem", "configure"]
+__all__ = ["Code", "Configured", "Problem", "Source", "configure"]

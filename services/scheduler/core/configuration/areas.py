@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 from services.scheduler.core.configuration.evicting import eviction
 from services.scheduler.core.configuration.found import Configuration, Named
+from services.scheduler.core.load import LoadLimit, LoadScore
 from services.scheduler.core.own import Own, OwnOrder, OwnScores
 from services.scheduler.core.policy import (
     Defragmentation,
@@ -40,6 +41,7 @@ _NODEORDER: Final = {
     "balancedresource": "balanced_weight",
     "podaffinity": "pod_affinity_weight",
     "podtopologyspread": "pod_spread_weight",
+    "imagelocality": "image_weight",
 }
 """Weights of nodeorder, by the policy's names."""
 GangOrder = Literal["priority", "deadline", "share", "lasting"] | OwnOrder
@@ -57,6 +59,7 @@ def to_policy(found: Configuration, base: Policy, own: tuple[Own, ...] = ()) -> 
         zones=_zones(found),
         defragmentation=_defragmentation(found, base.defragmentation),
         numa=found.plugin("numa-aware", "enablePredicate") is not None,
+        load_limit=_load_limit(found),
         own=own,
     )
 
@@ -109,6 +112,7 @@ def _scores(found: Configuration, own: tuple[Own, ...]) -> Scores:
         device_weight=share["deviceshare.ScheduleWeight"] if share and share_counts else 0.0,
         numa_weight=_arguments(found.plugin("numa-aware", "enableNodeOrder")).get("weight", 0.0),
         fragmentation=_fragmentation(found.plugin("fragmentation")),
+        load=_load(found),
         extra=tuple(OwnScores(one) for one in own if one.says("scores")),
     )
 
@@ -116,6 +120,23 @@ def _scores(found: Configuration, own: tuple[Own, ...]) -> Scores:
 def _fit(arguments: Mapping[str, Any]) -> StrategyFit:
     rules = (FitRule(name, most, weight) for name, most, weight in arguments["resources"])
     return StrategyFit(arguments["resourceStrategyFitWeight"], tuple(rules))
+
+
+def _load(found: Configuration) -> LoadScore | None:
+    """Pods are unseen for as long as nobody looks."""
+    plugin = found.plugin("usage", "enableNodeOrder")
+    if plugin is None:
+        return None
+    given = _arguments(plugin)
+    score = LoadScore(
+        given["usage.weight"], given["cpu.weight"], given["memory.weight"], **given["estimator"]
+    )
+    return score if found.source is None else replace(score, unseen_for=found.source.interval)
+
+
+def _load_limit(found: Configuration) -> LoadLimit | None:
+    plugin = found.plugin("usage", "enablePredicate")
+    return None if plugin is None else LoadLimit(*_arguments(plugin)["thresholds"])
 
 
 def _fragmentation(plugin: Named | None) -> Fragmentation | None:

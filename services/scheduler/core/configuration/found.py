@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from services.scheduler.core.configuration.measuring import Source
 from services.scheduler.core.configuration.terms import SWITCHES
 
 
@@ -63,6 +64,8 @@ class Configuration:
     """By name, in the order of the file."""
     settings: dict[str, Mapping[str, object]] = field(default_factory=dict[str, Mapping[str, object]])
     """Arguments of actions."""
+    source: Source | None = None
+    """Where figures of what nodes really use come from."""
     problems: list[Problem] = field(default_factory=list[Problem])
     notes: list[str] = field(default_factory=list[str])
     """What is taken, and is not done."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from services.scheduler.core.configuration.measuring import ESTIMATOR, THRESHOLDS
 from services.scheduler.core.configuration.terms import Argument, Plugin, Stand, Vote, flag
 from services.scheduler.core.configuration.values import (
     LISTING,
-    MAPPING,
     NAMES,
     PROPORTIONS,
     SCARCITY,
@@ -27,8 +27,8 @@ def _test(name: str, says: str) -> Argument:
     return flag(f"predicate.{name}Enable", says, default=True, stand=Stand.ALWAYS, harmless=(True,))
 
 
-def _weight(name: str, default: float, says: str, stand: Stand = Stand.DONE, why: str = "") -> Argument:
-    return Argument(f"{name}.weight", WEIGHT, default, says, stand, (0.0,), why)
+def _weight(name: str, default: float, says: str) -> Argument:
+    return Argument(f"{name}.weight", WEIGHT, default, says)
 
 
 def _kind_of_part(name: str, says: str) -> Argument:
@@ -113,13 +113,7 @@ PLUGINS: Final = (
             _weight("balancedresource", 1.0, "CPU, memory and GPUs used alike"),
             _weight("podaffinity", 2.0, "preferred affinity between pods"),
             _weight("podtopologyspread", 2.0, "spread constraints that need not hold"),
-            _weight(
-                "imagelocality",
-                1.0,
-                "nodes that have the image",
-                Stand.REFUSED,
-                "facts about nodes do not tell their images",
-            ),
+            _weight("imagelocality", 1.0, "nodes that have large images of the pod already"),
         ),
     ),
     Plugin(
@@ -254,15 +248,19 @@ PLUGINS: Final = (
     ),
     Plugin(
         "usage",
-        "nodes that really have less to do first",
-        Stand.REFUSED,
-        "nobody tells yet what nodes really use: the facts are what pods ask for",
+        "nodes that really use less first, and none that use too much (docs/policy/load.md)",
+        votes={"enableNodeOrder": Vote(), "enablePredicate": Vote()},
         arguments=(
             _weight("usage", 5.0, "of the score"),
             _weight("cpu", 1.0, "of CPU in it"),
             _weight("memory", 1.0, "of memory in it"),
-            Argument("thresholds", MAPPING, None, "cpu and mem in percent, above which a node takes no pod"),
-            Argument("estimator", MAPPING, None, "what pods that have just come will use"),
+            Argument(
+                "thresholds",
+                THRESHOLDS,
+                {"cpu": 80, "mem": 80},
+                "percent above which a node takes no pod (80 each)",
+            ),
+            Argument("estimator", ESTIMATOR, {}, "what pods will use that have just come"),
         ),
     ),
     Plugin(

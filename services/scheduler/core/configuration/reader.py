@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from datetime import timedelta
 from difflib import get_close_matches
 from typing import Final
 
 from services.scheduler.core.configuration import actions, placement, sharing
 from services.scheduler.core.configuration.found import Code, Configuration, Named
+from services.scheduler.core.configuration.measuring import METRICS, Source, flat
 from services.scheduler.core.configuration.terms import SWITCHES, Action, Argument, Plugin, Stand
 
 PLUGINS: Final[Mapping[str, Plugin]] = {one.name: one for one in (*sharing.PLUGINS, *placement.PLUGINS)}
@@ -28,9 +30,7 @@ def read(document: object, own: Collection[str] = ()) -> Configuration:
     _read_actions(found, document.get("actions"))
     _read_tiers(found, document.get("tiers"), frozenset(own))
     _read_configurations(found, document.get("configurations"))
-    if document.get("metrics"):
-        words = "refused: live load is not looked at yet, so there is no source of it to be named"
-        found.complain("metrics", words, Code.REFUSED)
+    _read_metrics(found, document.get("metrics"))
     _check_together(found)
     return found
 
@@ -148,6 +148,27 @@ def _read_configurations(found: Configuration, value: object) -> None:
         else:
             at = f"{path}.arguments"
             found.settings[action.name] = _read_arguments(found, at, raw.get("arguments"), action.arguments)
+
+
+def _read_metrics(found: Configuration, value: object) -> None:
+    usage = found.plugin("usage")
+    if not value:
+        if usage is not None:
+            words = "plugin usage taken, but no part metrics says where figures come from: without any it"
+            found.notes.append(f"{usage.path}.name: {words} changes nothing")
+        return
+    if not isinstance(value, dict):
+        found.complain("metrics", "must be a mapping", Code.VALUE)
+        return
+    before = len(found.problems)
+    read = _read_arguments(found, "metrics", flat(value), METRICS)
+    address, interval = read["address"], read["interval"]
+    if len(found.problems) > before:
+        return
+    if not isinstance(address, str) or not isinstance(interval, timedelta):
+        found.complain("metrics.address", "is missing: where is the source?", Code.MISSING)
+        return
+    found.source = Source(address, interval, verify=not read["tls.insecureSkipVerify"])
 
 
 def _check_together(found: Configuration) -> None:

@@ -167,7 +167,7 @@ PLUGINS: Final = (
         "rescheduling",
         "pods are moved off nodes that have little to do",
         Stand.REFUSED,
-        "nobody tells yet what nodes really use: the facts are what pods ask for",
+        _LATER,
         arguments=(
             Argument("interval", DURATION, "5m", "how often"),
             Argument("metricsPeriod", DURATION, "5m", "over which use is measured"),
