@@ -11,7 +11,7 @@ import yaml
 
 from shared.errors import ContractError
 from shared.events import topics
-from shared.events.codec import decode, encode, parse
+from shared.events.codec import data_of, decode, encode, parse
 from shared.events.contracts import (
     Binding,
     CommandJob,
@@ -139,6 +139,7 @@ def test_a_submission_may_come_in_any_of_these_forms(delivery: Delivery, identit
     assert envelope.id == identity
     assert isinstance(envelope.data, JobSubmitted)
     assert envelope.data.job == JOB
+    assert data_of(delivery) == envelope.data
 
 
 def test_a_bare_job_is_the_same_submission_when_it_is_read_again():
@@ -216,6 +217,15 @@ def test_what_cannot_be_read_is_refused_with_its_reason(delivery: Delivery, reas
     with pytest.raises(ContractError) as refusal:
         decode(delivery)
     assert refusal.value.reason == reason
+    if not {reason, *dict(delivery.headers)} & {"ce_time", "invalid-timestamp"}:
+        with pytest.raises(ContractError) as refusal:
+            data_of(delivery)
+        assert refusal.value.reason == reason
+
+
+def test_the_data_alone_is_read_whatever_time_its_event_names():
+    delivery = raw(json.dumps({"job": JOB}), BINARY | {"ce_time": "yesterday"})
+    assert data_of(delivery) == JobSubmitted(job=JOB)
 
 
 def test_a_field_that_a_newer_writer_added_is_ignored():
