@@ -217,8 +217,8 @@ class Model:
         key = (state.namespace, state.name)
         ended = state.phase in ENDED
         shape = self.shapes.intern(state.shape, state.namespace, self.lots.of(state.queue))
-        if state.node is not None:
-            shape = self._on_devices(shape, state)
+        if state.node is not None and (state.devices or state.device_parts):
+            shape = self._on_devices(shape, state, state.node)
         gang = None if state.gang is None else (state.namespace, state.gang)
         old = self.pods.get(key)
         seen_there = old is not None and old.uid == state.uid and old.slot >= 0
@@ -228,21 +228,22 @@ class Model:
         slot = -1 if ended or state.node is None else self.nodes.hold(state.node)
         pod = make_pod(state, shape, slot, gang, doomed=slot >= 0 and self.evictions.dooms(state.uid))
         self.pods[key] = pod
-        self._swap(landed, old, pod)
+        if landed is not None or old is not None:
+            self._swap(landed, old, pod)
+        elif slot >= 0:
+            self._count(pod, 1)
         self._note(key, old, pod)
         if old is not None and old.gang is not None and old.gang != gang:
             self._unlink(old.gang, state.name)
         if gang is not None:
             self._link(gang, state.name, pod)
 
-    def _on_devices(self, shape: Shape, state: c.PodState) -> Shape:
+    def _on_devices(self, shape: Shape, state: c.PodState, node: str) -> Shape:
         """Return a pod's shape with what it has of its node's devices."""
         if state.device_parts:
             parts = tuple((part.device, part.cores, part.memory) for part in state.device_parts)
             return self.devices.on(shape, parts)
-        if state.node is None or not state.devices:
-            return shape
-        return self.devices.on(shape, self.devices.parts(shape, state.devices, self.nodes.slot(state.node)))
+        return self.devices.on(shape, self.devices.parts(shape, state.devices, self.nodes.slot(node)))
 
     def remove_pod(self, namespace: str, name: str) -> None:
         """A pod is gone."""
@@ -280,11 +281,12 @@ class Model:
 
     def _note(self, key: Key, old: Pod | None, new: Pod | None) -> None:
         """Let victims be chosen by what is now, and note that one leaves or has gone."""
-        for pod, sign in ((old, -1), (new, 1)):
-            if pod is not None and pod.gang is None and pod.phase not in ENDED:
-                self.workload.add(pod.shape, sign)
+        if old is not None and old.gang is None and old.phase not in ENDED:
+            self.workload.add(old.shape, -1)
+        if new is not None and new.gang is None and new.phase not in ENDED:
+            self.workload.add(new.shape, 1)
         if new is not None and new.slot >= 0:
-            new.ends, new.rank = self._end_of(new), self._rank_of(new)
+            new.ends, new.rank = self._declared(new)
             self.victims.put(key, new)
         else:
             self.victims.drop(key)
@@ -470,21 +472,19 @@ class Model:
                     pod.shape = self.shapes.intern(asks, old.contract.namespace, lot)
             self._install(old.contract, old)
 
-    def _end_of(self, pod: Pod) -> float:
-        """Return when a pod ends at the latest, as its gang declares."""
+    def _declared(self, pod: Pod) -> tuple[float, int]:
+        """Return when a pod ends at the latest, and its priority or its gang's, whichever is the higher."""
         gang = None if pod.gang is None else self.gangs.get(pod.gang)
-        seconds = None if gang is None else gang.contract.run_seconds
-        return inf if seconds is None else pod.since + seconds
-
-    def _rank_of(self, pod: Pod) -> int:
-        """Return a pod's priority or its gang's, whichever is the higher."""
-        gang = None if pod.gang is None else self.gangs.get(pod.gang)
-        return pod.priority if gang is None else max(pod.priority, gang.contract.priority)
+        if gang is None:
+            return inf, pod.priority
+        contract = gang.contract
+        ends = inf if contract.run_seconds is None else pod.since + contract.run_seconds
+        return ends, max(pod.priority, contract.priority)
 
     def _tell_pods(self, key: Key) -> None:
         """Note anew when the pods of a gang end and which rank they have, as it declares something else."""
         for name, pod in self._pods_of.get(key, {}).items():
-            ends, rank = self._end_of(pod), self._rank_of(pod)
+            ends, rank = self._declared(pod)
             if pod.slot >= 0 and (pod.ends, pod.rank) != (ends, rank):
                 pod.ends, pod.rank = ends, rank
                 self.victims.put((key[0], name), pod)
