@@ -537,8 +537,9 @@ class Model:
         if gang.wanted == wanted:
             return
         queue = self.queues.get(gang.contract.queue)
-        self.queues.want(queue, gang.wanted, -1)
-        self.queues.want(queue, wanted, 1)
+        for what, sign in ((gang.wanted, -1), (wanted, 1)):
+            if what:
+                self.queues.want(queue, what, sign)
         gang.wanted = wanted
 
     def order_key(self, gang: Gang) -> OrderKey:

@@ -269,6 +269,8 @@ class Queues:
 
     def kept_columns(self, total: Iterable[int]) -> list[int]:
         """Return those of the columns in which guarantees are not used up."""
+        if not self._guaranteed:
+            return []
         return [column for column in self._guaranteed if column in total and self.root.kept.get(column)]
 
     def allows(self, queue: Queue, total: Mapping[int, int], cluster: Mapping[int, int]) -> bool:
