@@ -129,6 +129,8 @@ class Lane:
     """Its gangs hold nothing yet."""
     surplus: bool = field(init=False)
     """Its gangs have their minimum."""
+    takes_parts: bool = field(init=False)
+    """Its pods take parts of devices."""
     stops: tuple[Stop, ...] = ()
     holding: Scarce | None = None
     exposed: tuple[Scarce, ...] = ()
@@ -154,6 +156,7 @@ class Lane:
             self.offered = tuple(shape for shape, _ in self.shapes)
         else:
             self.offered = tuple(offer.shape for offer in self.choice.offers)
+        self.takes_parts = any(shape.devices for shape in self.offered)
 
     @property
     def stop(self) -> Stop | None:
@@ -164,11 +167,6 @@ class Lane:
     def is_plain(self) -> bool:
         """Whether amounts alone say if a gang has room: not where it lies, nor beside whom, matters."""
         return self.layout is None and all(shape.is_plain for shape, _ in self.shapes)
-
-    @property
-    def takes_parts(self) -> bool:
-        """Whether its pods take parts of devices."""
-        return any(shape.devices for shape in self.offered)
 
     def push(self, gang: Gang, ticket: int) -> bool:
         """Put a gang in its place; say whether it is the head now."""
