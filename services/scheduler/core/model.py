@@ -357,7 +357,7 @@ class Model:
         gang = self.gangs.get(key)
         if gang is not None:
             self._place_pod(gang, name, None)
-            if gang.contract.job and not (gang.pods or self.flights.pods_of(gang.contract.ref)):
+            if gang.contract.job and not (gang.pods or self.flights.pods_of(gang.contract)):
                 # All that was decided is gone: only its PodGroup can still say that it is queued.
                 gang.enqueued = False
 
@@ -382,7 +382,7 @@ class Model:
                 return Member.LEAVING
             if pod.slot >= 0:
                 return Member.HELD
-        if self.flights.has(gang.contract.ref, name):
+        if self.flights.has(gang.contract, name):
             return Member.FLYING
         if pod is None:
             return Member.ABSENT
@@ -452,7 +452,7 @@ class Model:
         self.count_workload(gang, 1)
         for name, pod in self._pods_of.get(key, {}).items():
             self._place_pod(gang, name, pod)
-        for name in self.flights.pods_of(contract.ref):
+        for name in self.flights.pods_of(contract):
             self.show(gang, name)
         self.dirty[gang] = None
         return gang
@@ -518,7 +518,7 @@ class Model:
     def places_of(self, gang: Gang) -> dict[str, str]:
         """Return the nodes of members that hold room or are in flight."""
         names = self.nodes.names
-        places = {name: names[slot] for name, slot in self.flights.places_of(gang.contract.ref)}
+        places = {name: names[slot] for name, slot in self.flights.places_of(gang.contract)}
         for name, pod in gang.pods.items():
             if pod.slot >= 0 and not pod.releasing:
                 places[name] = names[pod.slot]
