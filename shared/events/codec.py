@@ -32,7 +32,9 @@ _MOST_LEVELS: Final = 100
 _MOST_VALUES: Final = 1_000_000
 _REQUIRED: Final = ("id", "source", "type")
 _VERSION = re.compile(r"\.v\d+$")
-_SAME_HEADERS: Final = (("ce_specversion", SPEC_VERSION.encode()), ("content-type", JSON_TYPE.encode()))
+_VERSION_1: Final = SPEC_VERSION.encode()
+_JSON: Final = JSON_TYPE.encode()
+_SAME_HEADERS: Final = (("ce_specversion", _VERSION_1), ("content-type", _JSON))
 
 
 def encode(
@@ -93,6 +95,20 @@ def decode(delivery: Delivery) -> Envelope[Contract]:
     if delivery.topic == topics.JOB_SUBMITTED:
         return _bare_job(content, delivery, headers)
     raise ContractError("not-a-cloudevent", "no ce_type header and not a structured CloudEvent")
+
+
+def data_of(delivery: Delivery) -> Contract:
+    """Return the data alone of a record that has a value: all that a reader of states wants to know.
+
+    Raises as :func:`decode`, but a time that is none is no matter in a record such as :func:`encode` makes.
+    """
+    headers = dict(delivery.headers)
+    kind, value = headers.get("ce_type"), delivery.value
+    ours = headers.get("content-type") == _JSON and headers.get("ce_specversion") == _VERSION_1
+    if value is None or kind is None or not ours or "ce_id" not in headers or "ce_source" not in headers:
+        return decode(delivery).data
+    name = kind.decode("utf-8", "replace")
+    return _read(_event_class(name, delivery.topic), value, name)
 
 
 def written_at(delivery: Delivery) -> datetime:

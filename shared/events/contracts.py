@@ -32,13 +32,15 @@ in UTC.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidatorFunctionWrapHandler
 from pydantic.alias_generators import to_camel
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, core_schema
 
 
 class _Nothing(dict[str, Any]):
@@ -261,6 +263,38 @@ class Shape(Contract):
     """What its claims come to; None: it has none that matter for placing."""
 
 
+_known: OrderedDict[bytes, Shape] = OrderedDict()
+_MOST_KNOWN: Final = 4096
+
+
+def _share(asked: Any, read: ValidatorFunctionWrapHandler) -> Shape:
+    """Return the shape that was read before from the same JSON, if it is not long ago."""
+    try:
+        text = orjson.dumps(asked)
+    except TypeError:
+        return cast("Shape", read(asked))
+    shape = _known.get(text)
+    if shape is None:
+        shape = _known[text] = cast("Shape", read(asked))
+        if len(_known) > _MOST_KNOWN:
+            _known.popitem(last=False)
+    return shape
+
+
+class _Shared:
+    """Shapes in JSON that are written alike are one object: pods by the thousand have the same."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        schema = handler(source)
+        shared = core_schema.no_info_wrap_validator_function(_share, schema)
+        return core_schema.json_or_python_schema(shared, schema)
+
+
+SharedShape = Annotated[Shape, _Shared]
+"""As frozen as all that is read, so that many may have it."""
+
+
 class NetworkTopology(Contract):
     """How near to each other pods must run (hard) or should (soft): inside one hypernode.
 
@@ -327,7 +361,7 @@ class GangTask(Contract):
     """The members of a gang which share a template. ``minimum`` of them must run."""
 
     name: str
-    shape: Shape
+    shape: SharedShape
     members: tuple[Member, ...]
     minimum: Count = 0
 
@@ -806,7 +840,7 @@ class PodState(Contract):
     """Being deleted: still holds its room, but not for long."""
     ours: bool = True
     """Its schedulerName is ours."""
-    shape: Shape
+    shape: SharedShape
     devices: tuple[int, ...] = ()
     """Indices of the devices of its node that it has part of, as it asks for them."""
     device_parts: tuple[DevicePart, ...] = ()

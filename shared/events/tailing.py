@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 
 from shared.clock import Clock
 from shared.errors import ContractError, NotFound, TooLarge, Unavailable
-from shared.events.codec import decode
+from shared.events.codec import data_of
 from shared.events.contracts import Contract
 from shared.keyed import RETRIED
 from shared.log.port import EventLog, Reader, Start
@@ -46,7 +46,7 @@ async def tail(
                     if delivery.value is None:
                         continue
                     try:
-                        await handle(decode(delivery).data)
+                        await handle(data_of(delivery))
                     except (ContractError, TooLarge, *RETRIED) as error:
                         extra = {"topic": topic, "offset": delivery.offset}
                         telemetry.log.warning("a question is left without an answer: %s", error, extra=extra)

@@ -9,7 +9,7 @@ from services.admission.adapters.view import LiveView
 from shared.clock import Clock
 from shared.errors import ContractError, Unavailable
 from shared.events import topics
-from shared.events.codec import decode, written_at
+from shared.events.codec import data_of, written_at
 from shared.log.port import Delivery, EventLog, Reader, TopicPartition
 from shared.service import Health
 from shared.telemetry.telemetry import Telemetry
@@ -96,7 +96,7 @@ class Follower:
                 if delivery.topic == topics.CLUSTER_STATE and delivery.key is not None:
                     self._view.gone(*topics.parse_state_key(delivery.key))
                 return
-            event, at = decode(delivery).data, written_at(delivery)
+            event, at = data_of(delivery), written_at(delivery)
         except ContractError as error:
             self._telemetry.log.warning(
                 "a fact cannot be read: %s", error, extra={"topic": delivery.topic, "offset": delivery.offset}

@@ -47,7 +47,7 @@ from shared.api.batch import JobReason
 from shared.api.scheduling import PodGroupPhase
 from shared.errors import AlreadyExists, Conflict, ContractError, NotFound, Refused
 from shared.events import topics
-from shared.events.codec import decode
+from shared.events.codec import data_of
 from shared.events.consuming import Message
 from shared.events.contracts import (
     BindFailure,
@@ -97,7 +97,7 @@ class Applier:
             if delivery.value is None:
                 continue
             try:
-                event = decode(delivery).data
+                event = data_of(delivery)
             except ContractError as error:
                 self._hands.telemetry.log.warning("a result cannot be read: %s", error)
                 continue

@@ -17,7 +17,7 @@ from shared.api import resources as r
 from shared.api.meta import format_time
 from shared.errors import AlreadyExists, Conflict, ContractError, NotFound, Refused
 from shared.events import topics
-from shared.events.codec import decode
+from shared.events.codec import data_of
 from shared.events.consuming import Message
 from shared.events.contracts import CommandJob, GangReport, JobAction, JobAdmitted, Violation
 from shared.kube.port import Patch
@@ -144,7 +144,7 @@ class Intake:
                     if delivery.value is None:
                         continue
                     try:
-                        report = decode(delivery).data
+                        report = data_of(delivery)
                     except ContractError as error:
                         self._hands.telemetry.log.warning("a report cannot be read: %s", error)
                         continue

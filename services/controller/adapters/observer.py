@@ -37,7 +37,7 @@ from shared.api.podspec import pod_requests
 from shared.clock import Clock
 from shared.errors import ContractError, TooLarge, Unavailable
 from shared.events import topics
-from shared.events.codec import decode, encode, encode_data
+from shared.events.codec import data_of, encode, encode_data
 from shared.events.contracts import Contract, Gang, PodState
 from shared.events.envelope import Envelope
 from shared.kube.port import Resource
@@ -239,7 +239,7 @@ class Observer:
         self._published[key] = _digest(delivery.value)
         if key.startswith(b"pod/"):
             try:
-                pod = decode(delivery).data
+                pod = data_of(delivery)
             except ContractError:
                 return  # of another version: it is published anew
             if isinstance(pod, PodState):

@@ -15,7 +15,7 @@ from shared.api.meta import format_time
 from shared.clock import Clock
 from shared.errors import ContractError, NotFound, Refused, StartupError
 from shared.events import topics
-from shared.events.codec import decode, encode
+from shared.events.codec import data_of, encode
 from shared.events.contracts import ClusterState
 from shared.events.envelope import Envelope
 from shared.kube.port import Cluster
@@ -87,7 +87,7 @@ class Ownership:
                 for delivery in await reader.poll(timeout=_GLANCE_SECONDS):
                     if delivery.key == KEY:
                         try:
-                            data = None if delivery.value is None else decode(delivery).data
+                            data = None if delivery.value is None else data_of(delivery)
                         except ContractError:
                             data = None  # of another version: it is claimed anew
                         holder = data if isinstance(data, ClusterState) else None

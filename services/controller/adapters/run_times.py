@@ -13,7 +13,7 @@ from shared.api.batch import JobPhase
 from shared.clock import Clock
 from shared.errors import ContractError
 from shared.events import topics
-from shared.events.codec import decode, encode
+from shared.events.codec import data_of, encode
 from shared.events.contracts import TemplateRunTimes
 from shared.events.envelope import Envelope
 from shared.log.port import EventLog, Record, up_to_now
@@ -45,7 +45,7 @@ class RunTimes:
             if delivery.value is None:
                 continue
             try:
-                event = decode(delivery).data
+                event = data_of(delivery)
             except ContractError as error:
                 self._telemetry.log.warning("run times cannot be read: %s", error)
                 continue

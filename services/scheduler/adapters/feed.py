@@ -10,7 +10,7 @@ from services.scheduler.core.results import apply_result
 from shared.errors import ContractError
 from shared.events import contracts as c
 from shared.events import topics
-from shared.events.codec import decode
+from shared.events.codec import data_of
 from shared.events.topics import parse_state_key
 from shared.log.port import Delivery
 from shared.telemetry.telemetry import Telemetry
@@ -70,11 +70,11 @@ class Feed:
             self._gone(kind, namespace, name)
             return True
         try:
-            envelope = decode(delivery)
+            fact = data_of(delivery)
         except ContractError as error:
             self._log.warning("unreadable state of %s: %s", key.decode(), error)
             return False
-        self._fact(envelope.data)
+        self._fact(fact)
         return True
 
     def result(self, delivery: Delivery) -> bool:
@@ -170,7 +170,7 @@ class Feed:
         if delivery.value is None:
             return None
         try:
-            return decode(delivery).data
+            return data_of(delivery)
         except ContractError as error:
             self._log.warning(
                 "unreadable record on %s: %s", delivery.topic, error, extra={"offset": delivery.offset}

@@ -40,7 +40,7 @@ from services.scheduler.settings import SchedulerSettings
 from shared.clock import Clock
 from shared.errors import ContractError, TooLarge, Unavailable
 from shared.events import topics
-from shared.events.codec import decode
+from shared.events.codec import data_of
 from shared.events.contracts import CycleDecided, Gang, GangDecided, Reason, TrialAnswered, TrialReady
 from shared.log.port import (
     Delivery,
@@ -228,7 +228,7 @@ class Pool:
             if delivery.key != self.name.encode() or delivery.value is None:
                 continue
             try:
-                event = decode(delivery).data
+                event = data_of(delivery)
             except ContractError:
                 continue
             if isinstance(event, GangDecided):

@@ -24,7 +24,7 @@ from services.scheduler.core.replay import Difference, differences, withdraw
 from services.scheduler.core.results import adopt
 from shared.errors import ConfigurationError, ContractError
 from shared.events import topics
-from shared.events.codec import decode
+from shared.events.codec import data_of
 from shared.events.contracts import Contract, CycleDecided, GangDecided, GangReady, PolicyState
 from shared.log.port import Delivery, EventLog, TopicPartition, up_to_now
 from shared.plugins import Maker
@@ -237,6 +237,6 @@ def _event(delivery: Delivery) -> Contract | None:
     if delivery.value is None:
         return None
     try:
-        return decode(delivery).data
+        return data_of(delivery)
     except ContractError:
         return None

@@ -42,32 +42,33 @@ class ChangeLog:
     """
 
     def __init__(self, keep: int = 65536) -> None:
+        self.end = 0
+        """The number of the latest change."""
         self._slots: list[int] = []
         self._start = 0
         self._keep = keep
 
-    @property
-    def end(self) -> int:
-        """The number of the latest change."""
-        return self._start + len(self._slots)
-
     def append(self, slot: int) -> int:
         """Note a change and return its number."""
-        if len(self._slots) >= 2 * self._keep:
-            del self._slots[: self._keep]
-            self._start += self._keep
         self._slots.append(slot)
-        return self._start + len(self._slots)
+        self.end += 1
+        if self.end - self._start > 2 * self._keep:
+            self._forget()
+        return self.end
 
     def extend(self, slots: Sequence[int]) -> None:
         """Note several changes."""
-        if len(self._slots) >= 2 * self._keep:
-            del self._slots[: self._keep]
-            self._start += self._keep
         self._slots.extend(slots)
+        self.end += len(slots)
+        if self.end - self._start > 2 * self._keep:
+            self._forget()
 
     def since(self, number: int) -> list[int] | None:
         """Return the slots of later changes, oldest first, or None when they are forgotten."""
         if number < self._start:
             return None
         return self._slots[number - self._start :]
+
+    def _forget(self) -> None:
+        del self._slots[: self._keep]
+        self._start += self._keep

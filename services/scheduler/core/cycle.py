@@ -8,6 +8,7 @@ surplus in the same decision.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
@@ -46,6 +47,7 @@ from services.scheduler.core.shapes import Shape, amounts_of
 from services.scheduler.core.turns import Turns
 from services.scheduler.core.zones import keep_hours
 
+_FLYING: Final = int(Member.FLYING)
 _MOST_PODS: Final = 10_000
 """Pods in a decision, beyond the minimum: a record of the log is made for so many with the longest names."""
 
@@ -287,7 +289,7 @@ class _Cycle:
 
     def _in_company(self, trial: Trial, gang: Gang, placed: Placed) -> Placed:
         """Place anew, as its tasks wish it, a gang that has room; where that does not work it stays."""
-        if is_laid_out(gang) or not company.has_company(self.model, gang):
+        if not company.has_company(self.model, gang) or is_laid_out(gang):
             return placed
         kept = trial.rollback()
         better = self._place_in_company(trial, gang, gang.needs.must, gang.needs.more)
@@ -484,48 +486,49 @@ class _Cycle:
     ) -> None:
         """Write the chosen places into the gang's decision; without ``more`` it asks for nothing else."""
         model = self.model
-        queue = model.queues.get(gang.contract.queue)
-        draft = self._drafts.get(gang)
-        if draft is None:
-            later = gang.needs.more if more else []
-            whole = not gang.needs.more
-            draft = self._drafts[gang] = _Draft(gang, Flight(self._decision(gang), queue), later, whole)
-            model.waiting.leave(gang)
-            model.unplaced.pop(gang, None)
+        draft = self._drafts.get(gang) or self._begin(gang, gang.needs.more if more else [])
         groups = by_shape(picks)
-        names, holders = model.nodes.names, model.nodes.holders
-        rows, pods = draft.flight.decision.rows, draft.flight.pods
-        decision = draft.flight.decision
+        holders = model.nodes.holders
         for shape, chosen in taken:
-            model.queues.charge(queue, shape.amounts, sum(chosen.counts))
+            model.queues.charge(draft.flight.queue, shape.amounts, sum(chosen.counts))
             for slot, count in zip(chosen.slots, chosen.counts, strict=True):
                 holders[slot] += count
-            places, shapes = chosen.places(), chosen.shapes(shape)
-            at = 0
-            for pick in groups[shape]:
-                task = gang.tasks[pick.task]
-                states = task.states
-                for member in pick.members:
-                    slot, placed = places[at], shapes[at]
-                    at += 1
-                    name = task.names[member]
-                    if placed.on_devices:
-                        decision.devices[name] = placed.on_devices
-                    if placed.on_cells:
-                        decision.cells[name] = placed.on_cells
-                    pod = gang.pods.get(name)
-                    rows.append((name, task.name, names[slot], None if pod is None else pod.uid))
-                    pods[name] = (slot, placed)
-                    states[member] = Member.FLYING
-                task.counting += len(pick.members)
+            self._write(draft, groups[shape], chosen.places(), chosen.shapes(shape))
             model.nodes.move(chosen.slots)
         model.promises.note(gang)
         follow(model)
 
-    def _decision(self, gang: Gang) -> Decision:
-        decision = begin(self.model, gang, self.now, enqueue=gang.pending)
+    def _begin(self, gang: Gang, later: list[Pick]) -> _Draft:
+        """Begin a gang's decision: it waits no longer."""
+        model = self.model
+        decision = begin(model, gang, self.now, enqueue=gang.pending)
         gang.enqueued = True
-        return decision
+        flight = Flight(decision, model.queues.get(gang.contract.queue))
+        draft = self._drafts[gang] = _Draft(gang, flight, later, not gang.needs.more)
+        model.waiting.leave(gang)
+        model.unplaced.pop(gang, None)
+        return draft
+
+    def _write(
+        self, draft: _Draft, picks: list[Pick], places: Sequence[int], shapes: Sequence[Shape]
+    ) -> None:
+        """Write the places of members, in order, into a decision."""
+        decision, flying, known = draft.flight.decision, draft.flight.pods, draft.gang.pods
+        names, rows = self.model.nodes.names, decision.rows
+        there = iter(zip(places, shapes, strict=True))
+        for pick in picks:
+            task = draft.gang.tasks[pick.task]
+            for member, (slot, placed) in zip(pick.members, there, strict=False):
+                name = task.names[member]
+                if placed.on_devices:
+                    decision.devices[name] = placed.on_devices
+                if placed.on_cells:
+                    decision.cells[name] = placed.on_cells
+                pod = known.get(name)
+                rows.append((name, task.name, names[slot], None if pod is None else pod.uid))
+                flying[name] = (slot, placed)
+                task.states[member] = _FLYING
+            task.counting += len(pick.members)
 
     def launch(self) -> list[Decision]:
         """Put the drafts in flight and return them."""

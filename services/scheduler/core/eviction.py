@@ -48,6 +48,9 @@ class Evictor:
         self._ranked: Hashable = None
         self._candidates = Candidates(self._model, self._now)
         self._model.victims.refresh()
+        self._losing = self._model.victims.queues_with_victims()
+        self._versions: dict[bool, Hashable] = {}
+        """What all searches depend on; by whether it matters what queues deserve."""
 
     def heads(self) -> list[tuple[Lane, Gang]]:
         """Return the stopped lanes that somebody might be evicted for, in the order of their turns."""
@@ -104,14 +107,18 @@ class Evictor:
 
     def _seen(self, lane: Lane, gang: Gang) -> Hashable:
         """Return all that a search for a gang of a lane depends on, but for the time."""
-        model = self._model
         claims = self._policy.reclaim and self._others(lane.queue)
+        versions = self._versions.get(claims)
+        if versions is None:
+            versions = self._versions[claims] = self._now_versions(claims=claims)
+        reserved = gang.key if self._model.reservations.of(gang.key) is not None else None
+        return gang.contract.priority, is_lasting(gang), reserved, versions
+
+    def _now_versions(self, *, claims: bool) -> Hashable:
+        model = self._model
         if claims:
             self._now_shares()
         return (
-            gang.contract.priority,
-            is_lasting(gang),
-            gang.key if model.reservations.of(gang.key) is not None else None,
             model.victims.version,
             model.nodes.room_version,
             model.nodes.capacity_version,
@@ -132,7 +139,7 @@ class Evictor:
 
     def _others(self, queue: Queue) -> bool:
         """Whether another queue has pods that could be evicted."""
-        return any(name != queue.name for name in self._model.victims.queues_with_victims())
+        return len(self._losing) > (queue.name in self._losing)
 
     def _turn(self, queue: Queue) -> tuple[object, ...]:
         """Return a queue's place: as its levels are served, from the top of the tree down."""
@@ -150,7 +157,7 @@ class Evictor:
             claim = self._claim(lane, None, self._lacking(lane, gang))
             names = [
                 name
-                for name in self._model.victims.queues_with_victims()
+                for name in self._losing
                 if name != lane.queue.name and claim.columns(self._model.queues.get(name))
             ]
             found += [self._candidates.of_queues(names)] if names else []

@@ -9,7 +9,7 @@ from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.queues import Queues
 from services.scheduler.core.shapes import Shape
 from services.scheduler.core.timers import Timers
-from shared.events.contracts import GangRef
+from shared.events.contracts import Gang, GangRef
 
 Landed = tuple[Flight, int, Shape]
 """A flight, and the slot and shape of a pod that was in it."""
@@ -85,14 +85,14 @@ class InFlight:
             if not of_gang:
                 del self._by_gang[flight.key]
 
-    def has(self, gang: GangRef, name: str) -> bool:
+    def has(self, gang: Gang | GangRef, name: str) -> bool:
         """Whether a pod of this generation of a gang is in flight."""
         return any(
             name in flight.pods and flight.of(gang.uid, gang.generation)
             for flight in self._by_gang.get((gang.namespace, gang.name), {}).values()
         )
 
-    def places_of(self, gang: GangRef) -> list[tuple[str, int]]:
+    def places_of(self, gang: Gang | GangRef) -> list[tuple[str, int]]:
         """Return the pods of this generation of a gang which are in flight, and the slots they fly to."""
         return [
             (name, slot)
@@ -101,7 +101,7 @@ class InFlight:
             for name, (slot, _) in flight.pods.items()
         ]
 
-    def pods_of(self, gang: GangRef) -> list[str]:
+    def pods_of(self, gang: Gang | GangRef) -> list[str]:
         """Return the pods of this generation of a gang which are in flight."""
         return [
             name

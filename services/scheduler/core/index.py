@@ -16,7 +16,7 @@ the next pass finds them. So a placement costs what it uses, and a change of a n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final, NamedTuple
 
@@ -69,6 +69,8 @@ class ShapeIndex:
         self._nodes = nodes
         self._work = work
         self._score = Score(shape, nodes, scores, typical)
+        self._scarcest_first = shape.limited[::-1]
+        """What it takes of a node, in the order in which that is likely to be used up."""
         self._likes = scores.pod_affinity_weight, scores.pod_spread_weight
         self.placed = 0
         """How many pods the last trial placed that failed for what they ask of other pods."""
@@ -100,14 +102,13 @@ class ShapeIndex:
         if changed is None or self._epoch != self._score.refresh() or self._fit.size != nodes.exists.size:
             self._build()
             return
-        slots = list(dict.fromkeys(changed))
+        slots = set(changed) if len(changed) > 1 else changed
         if len(slots) * 4 > nodes.count + 256 or len(self._heap) > 4 * _AHEAD:
             self._build()
         elif len(slots) <= _SMALL:
-            for slot in slots:
-                self._repair(slot, self._fit_on(slot))
+            self._repair(slots)
         else:
-            self._repair_many(slots)
+            self._repair_many(list(slots))
         self._seen = end
 
     def fit_on(self, slot: int) -> int:
@@ -330,12 +331,16 @@ class ShapeIndex:
 
     # ------------------------------------------------------------------ repairing
 
-    def _repair(self, slot: int, fits: int) -> None:
-        self._work.nodes += 1
-        self.total += fits - self._fit.item(slot)
-        self._fit[slot] = fits
-        if fits:
-            self._push(slot, self._score.one(slot))
+    def _repair(self, slots: Collection[int]) -> None:
+        self._work.nodes += len(slots)
+        fit = self._fit.data
+        for slot in slots:
+            before, fits = fit[slot], self._fit_on(slot)
+            if fits != before:
+                self.total += fits - before
+                fit[slot] = fits
+            if fits:
+                self._push(slot, self._score.one(slot))
 
     def _repair_many(self, slots: list[int]) -> None:
         self._work.nodes += len(slots)
@@ -390,14 +395,15 @@ class ShapeIndex:
 
     def _fit_on(self, slot: int) -> int:
         nodes = self._nodes
-        if nodes.over.item(slot) or not self.shape.rules.allowed.item(slot):
+        if nodes.over_row[slot] or not self.shape.rules.allowed.item(slot):
             return 0
         allocatable, used = nodes.allocatable_rows, nodes.used_rows
         fits = UNLIMITED
-        for column, amount in reversed(self.shape.limited):
-            fits = min(fits, (allocatable[column][slot] - used[column][slot]) // amount)
-            if fits <= 0:
+        for column, amount in self._scarcest_first:
+            here = (allocatable[column][slot] - used[column][slot]) // amount
+            if here <= 0:
                 return 0
+            fits = min(fits, here)
         if self.shape.leaves or self.shape.mounts is not None or self.shape.apart:
             fits = self._bounded(np.array([slot], np.intp), np.array([fits], np.int64)).item()
         return fits

@@ -117,6 +117,18 @@ class Lane:
     """What one gang needs, by column."""
     taking: dict[int, int] = field(init=False)
     """What the last trial would have taken, where the minimum may be made of others; else ``total``."""
+    floor: Amounts = field(init=False)
+    """What its gangs will need in all, if they said it and have nothing yet."""
+    layout: Layout | None = field(init=False)
+    """Where the pods of a gang must be to each other, if that matters."""
+    choice: Choice | None = field(init=False)
+    """What the minimum may be made of, where it can be others than ``shapes``."""
+    offered: tuple[Shape, ...] = field(init=False)
+    """All shapes of which it may place pods."""
+    starts: bool = field(init=False)
+    """Its gangs hold nothing yet."""
+    surplus: bool = field(init=False)
+    """Its gangs have their minimum."""
     stops: tuple[Stop, ...] = ()
     holding: Scarce | None = None
     exposed: tuple[Scarce, ...] = ()
@@ -138,33 +150,17 @@ class Lane:
             for column, amount in shape.amounts:
                 self.total[column] = self.total.get(column, 0) + amount * count
         self.taking = self.total
+        _, kind, _, _, self.floor, self.layout, self.choice = self.signature
+        self.starts, self.surplus = kind == START, kind == SURPLUS
+        if self.choice is None:
+            self.offered = tuple(shape for shape, _ in self.shapes)
+        else:
+            self.offered = tuple(offer.shape for offer in self.choice.offers)
 
     @property
     def stop(self) -> Stop | None:
         """What stops it, None when it is to be tried."""
         return self.stops[0] if self.stops else None
-
-    @property
-    def floor(self) -> Amounts:
-        """What its gangs will need in all, if they said it and have nothing yet."""
-        return self.signature[4]
-
-    @property
-    def layout(self) -> Layout | None:
-        """Where the pods of a gang must be to each other, if that matters."""
-        return self.signature[5]
-
-    @property
-    def choice(self) -> Choice | None:
-        """What the minimum may be made of, where it can be others than ``shapes``."""
-        return self.signature[6]
-
-    @property
-    def offered(self) -> list[Shape]:
-        """All shapes of which it may place pods."""
-        if self.choice is not None:
-            return [offer.shape for offer in self.choice.offers]
-        return [shape for shape, _ in self.shapes]
 
     @property
     def is_plain(self) -> bool:
@@ -190,16 +186,6 @@ class Lane:
             or (shape.kin is not None and shape.kin.alone)
             for shape in self.offered
         )
-
-    @property
-    def starts(self) -> bool:
-        """Its gangs hold nothing yet."""
-        return self.signature[1] == START
-
-    @property
-    def surplus(self) -> bool:
-        """Its gangs have their minimum."""
-        return self.signature[1] == SURPLUS
 
     def push(self, gang: Gang, ticket: int) -> bool:
         """Put a gang in its place; say whether it is the head now."""

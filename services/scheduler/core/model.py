@@ -258,10 +258,10 @@ class Model:
         key = (state.namespace, state.name)
         ended = state.phase in ENDED
         shape = self.shapes.intern(state.shape, state.namespace, self.lots.of(state.queue))
-        if state.node is not None:
-            shape = self._on_devices(shape, state)
-            if state.numa:
-                shape = self.numa.on(shape, cells_of(state.numa))
+        if state.node is not None and (state.devices or state.device_parts):
+            shape = self._on_devices(shape, state, state.node)
+        if state.node is not None and state.numa:
+            shape = self.numa.on(shape, cells_of(state.numa))
         gang = None if state.gang is None else (state.namespace, state.gang)
         old = self.pods.get(key)
         seen_there = old is not None and old.uid == state.uid and old.slot >= 0
@@ -271,21 +271,22 @@ class Model:
         slot = -1 if ended or state.node is None else self.nodes.hold(state.node)
         pod = make_pod(state, shape, slot, gang, doomed=slot >= 0 and self.evictions.dooms(state.uid))
         self.pods[key] = pod
-        self._swap(landed, old, pod)
+        if landed is not None or old is not None:
+            self._swap(landed, old, pod)
+        elif slot >= 0:
+            self._count(pod, 1)
         self._note(key, old, pod)
         if old is not None and old.gang is not None and old.gang != gang:
             self._unlink(old.gang, state.name)
         if gang is not None:
             self._link(gang, state.name, pod)
 
-    def _on_devices(self, shape: Shape, state: c.PodState) -> Shape:
+    def _on_devices(self, shape: Shape, state: c.PodState, node: str) -> Shape:
         """Return a pod's shape with what it has of its node's devices."""
         if state.device_parts:
             parts = tuple((part.device, part.cores, part.memory) for part in state.device_parts)
             return self.devices.on(shape, parts)
-        if state.node is None or not state.devices:
-            return shape
-        return self.devices.on(shape, self.devices.parts(shape, state.devices, self.nodes.slot(state.node)))
+        return self.devices.on(shape, self.devices.parts(shape, state.devices, self.nodes.slot(node)))
 
     def remove_pod(self, namespace: str, name: str) -> None:
         """A pod is gone."""
@@ -323,12 +324,13 @@ class Model:
 
     def _note(self, key: Key, old: Pod | None, new: Pod | None) -> None:
         """Let victims be chosen by what is now, and note that one leaves or has gone."""
-        for pod, sign in ((old, -1), (new, 1)):
-            if pod is not None and pod.gang is None and pod.phase not in ENDED:
-                self.workload.add(pod.shape, sign)
+        if old is not None and old.gang is None and old.phase not in ENDED:
+            self.workload.add(old.shape, -1)
+        if new is not None and new.gang is None and new.phase not in ENDED:
+            self.workload.add(new.shape, 1)
         self.measured.note(key, new)
         if new is not None and new.slot >= 0:
-            new.ends, new.rank = self._end_of(new), self._rank_of(new)
+            new.ends, new.rank = self._declared(new)
             self.victims.put(key, new)
         else:
             self.victims.drop(key)
@@ -399,7 +401,7 @@ class Model:
         gang = self.gangs.get(key)
         if gang is not None:
             self._place_pod(gang, name, None)
-            if gang.contract.job and not (gang.pods or self.flights.pods_of(gang.contract.ref)):
+            if gang.contract.job and not (gang.pods or self.flights.pods_of(gang.contract)):
                 # All that was decided is gone: only its PodGroup can still say that it is queued.
                 gang.enqueued = False
 
@@ -424,7 +426,7 @@ class Model:
                 return Member.LEAVING
             if pod.slot >= 0:
                 return Member.HELD
-        if self.flights.has(gang.contract.ref, name):
+        if self.flights.has(gang.contract, name):
             return Member.FLYING
         if pod is None:
             return Member.ABSENT
@@ -494,7 +496,7 @@ class Model:
         self.count_workload(gang, 1)
         for name, pod in self._pods_of.get(key, {}).items():
             self._place_pod(gang, name, pod)
-        for name in self.flights.pods_of(contract.ref):
+        for name in self.flights.pods_of(contract):
             self.show(gang, name)
         self.dirty[gang] = None
         return gang
@@ -523,21 +525,19 @@ class Model:
                 if mark is not None:
                     mark.reshape(shapes)
 
-    def _end_of(self, pod: Pod) -> float:
-        """Return when a pod ends at the latest, as its gang declares."""
+    def _declared(self, pod: Pod) -> tuple[float, int]:
+        """Return when a pod ends at the latest, and its priority or its gang's, whichever is the higher."""
         gang = None if pod.gang is None else self.gangs.get(pod.gang)
-        seconds = None if gang is None else gang.contract.run_seconds
-        return inf if seconds is None else pod.since + seconds
-
-    def _rank_of(self, pod: Pod) -> int:
-        """Return a pod's priority or its gang's, whichever is the higher."""
-        gang = None if pod.gang is None else self.gangs.get(pod.gang)
-        return pod.priority if gang is None else max(pod.priority, gang.contract.priority)
+        if gang is None:
+            return inf, pod.priority
+        contract = gang.contract
+        ends = inf if contract.run_seconds is None else pod.since + contract.run_seconds
+        return ends, max(pod.priority, contract.priority)
 
     def _tell_pods(self, key: Key) -> None:
         """Note anew when the pods of a gang end and which rank they have, as it declares something else."""
         for name, pod in self._pods_of.get(key, {}).items():
-            ends, rank = self._end_of(pod), self._rank_of(pod)
+            ends, rank = self._declared(pod)
             if pod.slot >= 0 and (pod.ends, pod.rank) != (ends, rank):
                 pod.ends, pod.rank = ends, rank
                 self.victims.put((key[0], name), pod)
@@ -571,7 +571,7 @@ class Model:
     def places_of(self, gang: Gang) -> dict[str, str]:
         """Return the nodes of members that hold room or are in flight."""
         names = self.nodes.names
-        places = {name: names[slot] for name, slot in self.flights.places_of(gang.contract.ref)}
+        places = {name: names[slot] for name, slot in self.flights.places_of(gang.contract)}
         for name, pod in gang.pods.items():
             if pod.slot >= 0 and not pod.releasing:
                 places[name] = names[pod.slot]
@@ -590,8 +590,9 @@ class Model:
         if gang.wanted == wanted:
             return
         queue = self.queues.get(gang.contract.queue)
-        self.queues.want(queue, gang.wanted, -1)
-        self.queues.want(queue, wanted, 1)
+        for what, sign in ((gang.wanted, -1), (wanted, 1)):
+            if what:
+                self.queues.want(queue, what, sign)
         gang.wanted = wanted
 
     def order_key(self, gang: Gang) -> OrderKey:

@@ -269,6 +269,8 @@ class Queues:
 
     def kept_columns(self, total: Iterable[int]) -> list[int]:
         """Return those of the columns in which guarantees are not used up."""
+        if not self._guaranteed:
+            return []
         return [column for column in self._guaranteed if column in total and self.root.kept.get(column)]
 
     def allows(self, queue: Queue, total: Mapping[int, int], cluster: Mapping[int, int]) -> bool:
@@ -304,12 +306,9 @@ class Queues:
     # ------------------------------------------------------------------ inside
 
     def _count(self, queue: Queue, amounts: Amounts, count: int) -> None:
-        for column, amount in amounts:
-            queue.own[column] = queue.own.get(column, 0) + amount * count
-        for level in queue.chain:
-            held = level.held
+        for sums in (queue.own, *[level.held for level in queue.chain]):
             for column, amount in amounts:
-                held[column] = held.get(column, 0) + amount * count
+                sums[column] = sums.get(column, 0) + amount * count
         for column in self._guaranteed:
             if any(column == charged for charged, _ in amounts):
                 self._keep(queue, column)

@@ -12,7 +12,7 @@ and on the decision that made the reservation, and on nothing else.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from math import inf
 from typing import Final
@@ -28,6 +28,7 @@ from services.scheduler.core.shapes import Shapes
 from services.scheduler.core.victims import Victims
 
 _SLACK: Final = 0.001
+_AS_IT_IS: Final = nullcontext()
 """Seconds: times on the log are rounded."""
 
 
@@ -114,12 +115,12 @@ class Reservations:
             self._look(mark)
         self._apply(lasting=True)
 
-    @contextmanager
-    def lifted(self, keys: Collection[Key]) -> Iterator[None]:
+    def lifted(self, keys: Collection[Key]) -> AbstractContextManager[None]:
         """Keep nothing for these gangs for as long as it takes."""
-        if not any(key in self._of for key in keys):
-            yield
-            return
+        return _AS_IT_IS if self._of.keys().isdisjoint(keys) else self._lift(keys)
+
+    @contextmanager
+    def _lift(self, keys: Collection[Key]) -> Iterator[None]:
         before, self._lifted = self._lifted, keys
         self._apply(lasting=False)
         try:

@@ -120,7 +120,7 @@ def adopt(model: Model, event: GangDecided, now: datetime) -> None:
         at = gang.position(name)
         pod = gang.pods.get(name)
         seen = pod is not None and (pod.slot >= 0 or pod.phase in ENDED)
-        if at is None or seen or model.flights.has(gang.contract.ref, name):
+        if at is None or seen or model.flights.has(gang.contract, name):
             continue
         shape = gang.tasks[at[0]].shape if pod is None else pod.shape
         chosen = decision.devices.get(name, ())

@@ -52,7 +52,10 @@ class Score:
 
     def refresh(self) -> int:
         """Return a number that rises when scores changed of nodes that are not in the log."""
-        return sum([term.refresh() for term in self._moving])
+        epoch = 0
+        for term in self._moving:
+            epoch += term.refresh()
+        return epoch
 
     def many(self, slots: SlotArray) -> FloatArray:
         """Return the scores of nodes that have room for one more pod."""

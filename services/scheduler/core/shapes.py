@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 
@@ -29,6 +30,8 @@ Asked = tuple[DeviceRequest, ...]
 """The parts of devices that a pod takes, container by container."""
 Part = tuple[int, int, int]
 """Device, thousandths of its compute and MiB of its memory."""
+_MOST_LATEST: Final = 4096
+"""Contracts of which it is remembered which shape they are."""
 
 
 @dataclass(slots=True, eq=False)
@@ -169,6 +172,8 @@ class Shapes:
         self._nodes = nodes
         self._shapes: dict[tuple[Hashable, ...], Shape] = {}
         self._rules: dict[Hashable, Rules] = {}
+        self._latest: dict[tuple[int, str, Lot | None], tuple[ShapeContract, Shape]] = {}
+        """By the contract's identity, which is its own for as long as it is kept here."""
         self.by_number: list[Shape] = []
         self._kinship = Kinship(resources, self._new_column)
         self._of_kin: dict[Kin, Shape] = {}
@@ -211,6 +216,8 @@ class Shapes:
     def heed_images(self, *, heeded: bool) -> bool:
         """Tell shapes apart by their images from now on, or no more; say whether that is another way."""
         changed, self._by_images = heeded != self._by_images, heeded
+        if changed:
+            self._latest.clear()
         return changed
 
     def count_unasked(self) -> int:
@@ -237,6 +244,15 @@ class Shapes:
         The namespace does where pods are looked for by their labels, and what a queue may use of groups of
         nodes where that is asked.
         """
+        asked = (id(contract), namespace, lot)
+        known = self._latest.get(asked)
+        if known is None:
+            if len(self._latest) >= _MOST_LATEST:
+                self._latest.clear()
+            known = self._latest[asked] = contract, self._find(contract, namespace, lot)
+        return known[1]
+
+    def _find(self, contract: ShapeContract, namespace: str, lot: Lot | None) -> Shape:
         rules = _rules_key(contract)
         kin = Kinship.key(namespace, contract.labels, contract.extras)
         mounts = () if contract.volumes is None else contract.volumes.mounts

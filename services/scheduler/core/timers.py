@@ -35,4 +35,6 @@ class Timers(Generic[T]):
 
 def earlier(one: float | None, other: float | None) -> float | None:
     """Return the earlier of two times, either of which may be never (None)."""
-    return min((at for at in (one, other) if at is not None), default=None)
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)

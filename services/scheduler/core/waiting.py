@@ -237,6 +237,8 @@ class Waiting:
 
     def take_woken(self) -> list[Lane]:
         """Return and forget the lanes that are to be tried since the last call."""
+        if not self._woken:
+            return []
         woken, self._woken = self._woken, {}
         return list(woken)
 

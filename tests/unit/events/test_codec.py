@@ -11,7 +11,7 @@ import yaml
 
 from shared.errors import ContractError
 from shared.events import topics
-from shared.events.codec import decode, encode, parse
+from shared.events.codec import data_of, decode, encode, parse
 from shared.events.contracts import (
     Binding,
     CommandJob,
@@ -23,7 +23,9 @@ from shared.events.contracts import (
     JobAction,
     JobSubmitted,
     Member,
+    PodState,
     Shape,
+    Toleration,
 )
 from shared.events.envelope import Envelope
 from shared.log.port import Delivery, Record
@@ -139,6 +141,7 @@ def test_a_submission_may_come_in_any_of_these_forms(delivery: Delivery, identit
     assert envelope.id == identity
     assert isinstance(envelope.data, JobSubmitted)
     assert envelope.data.job == JOB
+    assert data_of(delivery) == envelope.data
 
 
 def test_a_bare_job_is_the_same_submission_when_it_is_read_again():
@@ -216,6 +219,53 @@ def test_what_cannot_be_read_is_refused_with_its_reason(delivery: Delivery, reas
     with pytest.raises(ContractError) as refusal:
         decode(delivery)
     assert refusal.value.reason == reason
+    if not {reason, *dict(delivery.headers)} & {"ce_time", "invalid-timestamp"}:
+        with pytest.raises(ContractError) as refusal:
+            data_of(delivery)
+        assert refusal.value.reason == reason
+
+
+def test_the_data_alone_is_read_whatever_time_its_event_names():
+    delivery = raw(json.dumps({"job": JOB}), BINARY | {"ce_time": "yesterday"})
+    assert data_of(delivery) == JobSubmitted(job=JOB)
+
+
+def pod_with(shape: str) -> Delivery:
+    state = f'{{"namespace":"ns","name":"p","uid":"u","createdAt":"2026-01-01T00:00:00Z","shape":{shape}}}'
+    return raw(state, BINARY | {"ce_type": PodState.TYPE}, topic=topics.CLUSTER_STATE)
+
+
+def shape_of(delivery: Delivery) -> Shape:
+    state = data_of(delivery)
+    assert isinstance(state, PodState)
+    return state.shape
+
+
+def test_shapes_that_are_written_alike_are_read_as_one_object():
+    one = pod_with('{"requests":{"cpu":1000},"tolerations":[{"key":"gpu"}]}')
+    other = pod_with('{"requests":{"cpu":2000},"tolerations":[{"key":"gpu"}]}')
+    assert shape_of(one) is shape_of(one)
+    assert shape_of(other).requests == {"cpu": 2000}
+    assert shape_of(one) == Shape(requests={"cpu": 1000}, tolerations=(Toleration(key="gpu"),))
+
+
+def test_a_shape_that_was_forgotten_is_read_anew():
+    first = shape_of(pod_with('{"requests":{"cpu":7}}'))
+    for number in range(5000):
+        shape_of(pod_with(f'{{"requests":{{"memory":{number}}}}}'))
+    again = shape_of(pod_with('{"requests":{"cpu":7}}'))
+    assert again == first
+    assert again is not first
+
+
+def test_an_amount_beyond_64_bits_is_read_as_it_is():
+    assert shape_of(pod_with(f'{{"requests":{{"cpu":{10**30}}}}}')).requests == {"cpu": 10**30}
+
+
+def test_a_wrong_shape_is_refused_each_time_and_its_field_is_named():
+    for _ in range(2):
+        with pytest.raises(ContractError, match=r"shape\.requests\.cpu"):
+            data_of(pod_with('{"requests":{"cpu":"many"}}'))
 
 
 def test_a_field_that_a_newer_writer_added_is_ignored():
