@@ -15,7 +15,7 @@ from datetime import datetime
 import numpy as np
 
 from services.scheduler.core.bundles import Bundle, amounts_of, order
-from services.scheduler.core.candidates import Candidates, Group, is_lasting
+from services.scheduler.core.candidates import Candidates, Group, asks_as
 from services.scheduler.core.claims import Accounts, Budgets, Claim, Sums, leaving
 from services.scheduler.core.gangs import Gang
 from services.scheduler.core.landing import Landing
@@ -109,8 +109,7 @@ class Evictor:
         if claims:
             self._now_shares()
         return (
-            gang.contract.priority,
-            is_lasting(gang),
+            asks_as(gang, self._policy),
             gang.key if model.reservations.of(gang.key) is not None else None,
             model.victims.version,
             model.nodes.room_version,
@@ -202,7 +201,7 @@ class Evictor:
         bundles = [one for group in groups for one in self._candidates.bundles(gang, group)[0]]
         queues = {one.gang.contract.queue for one in bundles}
         weights = tuple((name, claim.columns(self._model.queues.get(name))) for name in sorted(queues))
-        key = (tuple(group.key for group in groups), gang.contract.queue, gang.contract.priority, weights)
+        key = (tuple(group.key for group in groups), asks_as(gang, self._policy), weights)
         if key not in self._ordered:
             self._weigh(bundles, claim)
             self._ordered[key] = order(bundles)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import timedelta
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from shared.events.contracts import Shape
 
 if TYPE_CHECKING:
     from services.scheduler.core.own import Own, OwnOrder
     from services.scheduler.core.terms import TermFactory
+    from services.scheduler.core.votes import OwnShares, OwnVote
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +170,11 @@ class Sharing:
     """How much a queue's claim on idle capacity sinks when it used more than its part by weight over time
     (topic queue-usage): its weight is divided by 1 + this times the excess. What it is guaranteed, and what
     it names as ``deserved``, stays. 0: only the present counts."""
+    factors: tuple[OwnShares, ...] = ()
+    """Plugins that say how many times its weight and its ``deserved`` a queue gets: all of them count."""
 
 
-VictimFilter = Literal["gang", "priority", "conformance", "pdb", "cdp", "tdm"]
+VictimFilter: TypeAlias = 'Literal["gang", "priority", "conformance", "pdb", "cdp", "tdm"] | OwnVote'
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +188,8 @@ class Eviction:
     Filters are Volcano's plugins: ``gang`` (only members beyond the minimum), ``priority`` (also when
     reclaiming), ``conformance`` (no pods of the system), ``pdb`` (no more than disruption budgets allow),
     ``cdp`` (nobody within its cool-down), ``tdm`` (only for gangs that may not be evicted themselves, on
-    nodes of no zone, as many of each gang as its budget allows). Inside a tier all of them have to agree; the
-    first tier that leaves somebody counts.
+    nodes of no zone, as many of each gang as its budget allows); others are plugins of one's own. Inside a
+    tier all of them have to agree; the first tier that leaves somebody counts.
     """
 
     preempt: bool = True

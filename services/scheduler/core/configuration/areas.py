@@ -26,6 +26,7 @@ from services.scheduler.core.policy import (
     Window,
     Zones,
 )
+from services.scheduler.core.votes import OwnShares
 
 _OFF: Final = replace(
     Scores(),
@@ -51,7 +52,7 @@ def to_policy(found: Configuration, base: Policy, own: tuple[Own, ...] = ()) -> 
         base,
         scores=_scores(found, own),
         sharing=_sharing(found, own),
-        eviction=eviction(found, base.eviction),
+        eviction=eviction(found, base.eviction, own),
         grouping=_grouping(found.plugin("nodegroup")),
         proportions=_proportions(found.plugin("resource-strategy-fit", "enablePredicate")),
         zones=_zones(found),
@@ -71,6 +72,7 @@ def _sharing(found: Configuration, own: tuple[Own, ...]) -> Sharing:
         queue_order=("priority", "share") if divider is not None and divider.on("enableQueueOrder") else (),
         gang_order=_with_broken(_gang_order(found, own)),
         waiting_limit=_arguments(found.plugin("sla")).get("sla-waiting-time"),
+        factors=tuple(OwnShares(one) for one in own if one.says("shares")),
     )
 
 
