@@ -910,6 +910,26 @@ class TemplateRunTimes(Contract):
     as_of: datetime
 
 
+class ExtenderAnswered(Contract):
+    """What an extender said of nodes for pods of one shape: all that is known of the question.
+
+    A node is in one of ``accepted``, ``refused`` and ``unanswered``.
+    """
+
+    TYPE = "dev.pumice.extender.answered.v1"
+    pool: str
+    question: str
+    """A digest of what is asked: the extender's address and verbs, and the shape."""
+    accepted: tuple[str, ...] = ()
+    refused: dict[str, tuple[str, ...]] = NONE
+    """Nodes by what the extender said against them."""
+    unanswered: dict[str, tuple[str, ...]] = NONE
+    """Nodes by the error for which it could not be asked about them."""
+    scores: dict[str, float] = NONE
+    """By node; those without have 0."""
+    as_of: datetime
+
+
 # -------------------------------------------------------------------------------------- usage
 
 
@@ -988,6 +1008,7 @@ EVENTS: dict[str, type[Contract]] = {
         JobState,
         QueueUsage,
         TemplateRunTimes,
+        ExtenderAnswered,
     )
 }
 """Every event by its CloudEvents type."""

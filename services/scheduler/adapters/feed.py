@@ -19,7 +19,13 @@ _KINDS: Final = frozenset(
     {"node", "pod", "queue", "podgroup", "priorityclass", "poddisruptionbudget", "hypernode", "policy"}
 )
 
-STATE: Final = (topics.CLUSTER_STATE, topics.QUEUE_USAGE, topics.RUN_TIMES, topics.POOL_COMMANDS)
+STATE: Final = (
+    topics.CLUSTER_STATE,
+    topics.QUEUE_USAGE,
+    topics.RUN_TIMES,
+    topics.POOL_COMMANDS,
+    topics.EXTENDER_ANSWERS,
+)
 """The compacted topics that a scheduler follows."""
 
 OnPool = Callable[[str], None]
@@ -47,6 +53,8 @@ class Feed:
                 return self._run_times(delivery)
             case topics.POOL_COMMANDS:
                 return self._command(delivery)
+            case topics.EXTENDER_ANSWERS:
+                return self._answer(delivery)
             case _:
                 return delivery.key is not None and self._state(delivery, delivery.key)
 
@@ -104,6 +112,15 @@ class Feed:
             case c.PoolAction.DEFRAGMENT:
                 self._model.ask_to_move(event.at)
         return True
+
+    def _answer(self, delivery: Delivery) -> bool:
+        pool, _, question = (delivery.key or b"").decode(errors="replace").rpartition("/")
+        event = self._read(delivery)
+        if isinstance(event, c.ExtenderAnswered):
+            self._model.apply_answer(event)
+        elif delivery.value is None:
+            self._model.forget_answer(pool, question)
+        return pool == self._model.pool
 
     def _fact(self, fact: c.Contract) -> None:
         match fact:

@@ -20,6 +20,7 @@ from typing import Final
 
 import numpy as np
 
+from services.scheduler.core.answers import Answers
 from services.scheduler.core.columns import BoolArray, ChangeLog, CodeArray, IntArray, LabelColumn, SlotArray
 from services.scheduler.core.resources import PODS, UNLIMITED, Amounts, Resources
 from services.scheduler.core.volumes import Mounts, VolumesOnNodes
@@ -80,6 +81,8 @@ class Nodes:
         self.zones: frozenset[str] | None = None
         """The zones (label ``volcano.sh/revocable-zone``) that are open; None: they mean nothing."""
         self.volumes = VolumesOnNodes()
+        self.answers = Answers()
+        """What an extender said of nodes."""
         self.count = 0
         self._free: list[int] = []
         self._sorted: list[str] = []
@@ -150,11 +153,15 @@ class Nodes:
         changed = None if zones is None or self.zones is None else zones ^ self.zones
         table = np.array([bool(value) and (changed is None or value in changed) for value in column.values])
         self.zones = zones
-        for slot in np.flatnonzero(table[column.codes] & self.exists).tolist():
+        self.judge(np.flatnonzero(table[column.codes] & self.exists).tolist())
+
+    def judge(self, slots: Sequence[int]) -> None:
+        """Note that rules beside the nodes' own facts let other pods run on them now."""
+        for slot in slots:
             self.rules_log.append(slot)
             self.touch(slot)
             self.grown.add(slot)
-            self.capacity_version += 1
+        self.capacity_version += bool(slots)
 
     def remove(self, name: str) -> None:
         """Forget a node; pods on it keep the slot, and a node of that name finds them again."""

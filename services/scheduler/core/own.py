@@ -142,7 +142,7 @@ class OwnOrder:
 
 
 def limits_of(policy: Policy) -> dict[str, OwnLimit]:
-    """Return the limits that a policy's plugins set, by their names."""
+    """Return the limits that a policy's own plugins set, by their names."""
     return {own.name: OwnLimit(own) for own in policy.own if own.says("feasible")}
 
 

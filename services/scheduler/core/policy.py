@@ -298,6 +298,21 @@ class Zones:
 
 
 @dataclass(frozen=True, slots=True)
+class Extender:
+    """A program that is asked over HTTP: Volcano's ``extender``. An empty verb is not asked."""
+
+    url: str
+    timeout: timedelta = timedelta(seconds=1)
+    """Of each request."""
+    predicate: str = ""
+    prioritize: str = ""
+    ignorable: bool = False
+    """Nodes that it could not be asked about take pods, too."""
+    managed: tuple[str, ...] = ()
+    """It is asked about pods alone that ask for one of these; empty: about all."""
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """All that is chosen, each area of choices a value of its own."""
 
@@ -314,6 +329,7 @@ class Policy:
     """None: zones of nodes mean nothing."""
     own: tuple[Own, ...] = ()
     """Plugins that are not Volcano's."""
+    extender: Extender | None = None
     hold: timedelta = timedelta(minutes=5)
     """For how long a gang that does not fit yet keeps later gangs, which need the same scarce thing,
     from taking it piece by piece. Bounded, so that a gang that can never start stops nobody."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import numpy as np
 
 from services.scheduler.core.columns import BoolArray, IntArray, SlotArray
+from services.scheduler.core.extending import NAME as EXTENDER
 from services.scheduler.core.model import Model
 from services.scheduler.core.proportions import kept
 from services.scheduler.core.rules import Refusals
@@ -22,6 +23,7 @@ _ORDER: Final = (
     "no-node-in-group",
     "no-node-open",
     "no-node-revocable",
+    "no-node-answered",
     "no-node-accepted",
     "no-node-reaches",
     "no-node-ready",
@@ -33,6 +35,7 @@ _ORDER: Final = (
     "nodes-of-other-groups",
     "nodes-closed",
     "nodes-revocable",
+    "nodes-unanswered",
     "nodes-refused",
     "nodes-not-reaching",
     "nodes-not-ready",
@@ -264,14 +267,39 @@ def _rules(
     else:
         yield passed.zoned, "nodes-revocable", lambda _: "are of zones for pods that may be evicted"
     yield passed.reachable, "nodes-not-reaching", lambda _: "do not reach its volumes"
-    limits = ", ".join(sorted(shape.rules.limits))
-    yield passed.accepted, "nodes-refused", lambda _: f"are refused by a plugin ({limits})"
+    yield from _accepting(model, shape, slots, passed)
     yield passed.ready, "nodes-not-ready", lambda _: "are not ready"
     yield (
         ~model.nodes.over[slots],
         "nodes-over-committed",
         lambda where: f"{'has' if where.size == 1 else 'have'} more used than {_they(where)}",
     )
+
+
+def _accepting(
+    model: Model, shape: Shape, slots: SlotArray, passed: Refusals
+) -> Iterator[tuple[BoolArray, str, Callable[[SlotArray], str]]]:
+    """Yield which nodes plugins let pass; the extender may not have said yet."""
+    limits = ", ".join(sorted(name for name in shape.rules.limits if name != EXTENDER))
+    answers = model.nodes.answers
+    question = answers.questions.get(shape.number)
+    if question is not None:
+        refused = np.flatnonzero(~passed.accepted)
+        said = [answers.verdict(question, model.nodes.names[slot]) for slot in slots[refused].tolist()]
+        told, passes = np.ones(slots.size, np.bool_), np.ones(slots.size, np.bool_)
+        told[refused] = [one is not None and one.answered for one in said]
+        passes[refused] = [one is None or one.accepted or not one.answered for one in said]
+        errors = _most_said(one.words for one in said if one is not None and not one.answered)
+        words = _most_said(one.words for one in said if one is not None and one.answered)
+        yield told, "nodes-unanswered", lambda _: f"are waiting for an answer of the extender{errors}"
+        yield passes, "nodes-refused", lambda _: f"are refused by the extender{words}"
+    yield passed.accepted, "nodes-refused", lambda _: f"are refused by a plugin ({limits})"
+
+
+def _most_said(said: Iterable[str]) -> str:
+    """Return the most frequent words in brackets."""
+    counts = Counter(words for words in said if words)
+    return f" ({min(counts, key=lambda words: (-counts[words], words))})" if counts else ""
 
 
 def _they(where: SlotArray) -> str:
@@ -296,6 +324,7 @@ _NOWHERE: Final = {
         "no-node-reaches",
         "look where its claims' volumes can be reached from, and which topologies their class allows",
     ),
+    "nodes-unanswered": ("no-node-answered", "wait for the extender, or look why it does not answer"),
     "nodes-refused": ("no-node-accepted", "ask who runs the cluster what the plugin lets pass"),
     "nodes-not-ready": ("no-node-ready", "look at the nodes"),
     "nodes-over-committed": ("no-node-ready", "look at the nodes"),

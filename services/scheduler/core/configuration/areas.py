@@ -11,9 +11,11 @@ from typing import Any, Final, Literal
 
 from services.scheduler.core.configuration.evicting import eviction
 from services.scheduler.core.configuration.found import Configuration, Named
+from services.scheduler.core.extending import ExtenderScores
 from services.scheduler.core.own import Own, OwnOrder, OwnScores
 from services.scheduler.core.policy import (
     Defragmentation,
+    Extender,
     FitRule,
     Fragmentation,
     Grouping,
@@ -58,6 +60,25 @@ def to_policy(found: Configuration, base: Policy, own: tuple[Own, ...] = ()) -> 
         zones=_zones(found),
         defragmentation=_defragmentation(found, base.defragmentation),
         own=own,
+        extender=_extender(found),
+    )
+
+
+def _extender(found: Configuration) -> Extender | None:
+    """Say what is asked; a switch that is off leaves its verb out."""
+    given = _arguments(found.plugin("extender"))
+    filters, scores = (found.plugin("extender", one) for one in ("enablePredicate", "enableNodeOrder"))
+    predicate = given["extender.predicateVerb"] if filters else None
+    prioritize = given["extender.prioritizeVerb"] if scores else None
+    if not (predicate or prioritize):
+        return None
+    return Extender(
+        given["extender.urlPrefix"] or "",
+        given["extender.httpTimeout"],
+        predicate or "",
+        prioritize or "",
+        given["extender.ignorable"],
+        given["extender.managedResources"] or (),
     )
 
 
@@ -96,6 +117,8 @@ def _scores(found: Configuration, own: tuple[Own, ...]) -> Scores:
     fit = _arguments(found.plugin("resource-strategy-fit", "enableNodeOrder"))
     tied = _arguments(found.plugin("task-topology", "enableNodeOrder"))
     share = _arguments(found.plugin("deviceshare"))
+    extender = _extender(found)
+    liked = [ExtenderScores(extender)] if extender is not None and extender.prioritize else []
     share_counts = found.plugin("deviceshare", "enableNodeOrder") is not None
     weights = {field: order[f"{name}.weight"] for name, field in _NODEORDER.items()} if order else {}
     return replace(
@@ -109,7 +132,7 @@ def _scores(found: Configuration, own: tuple[Own, ...]) -> Scores:
         device_policy=share.get("deviceshare.SchedulePolicy") or "",
         device_weight=share["deviceshare.ScheduleWeight"] if share and share_counts else 0.0,
         fragmentation=_fragmentation(found.plugin("fragmentation")),
-        extra=tuple(OwnScores(one) for one in own if one.says("scores")),
+        extra=(*(OwnScores(one) for one in own if one.says("scores")), *liked),
     )
 
 
