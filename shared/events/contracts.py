@@ -911,22 +911,26 @@ class TemplateRunTimes(Contract):
 
 
 class ExtenderAnswered(Contract):
-    """What an extender said of nodes for pods of one shape: all that is known of the question.
+    """What an extender said of nodes for pods of one shape, or of pods that may be evicted for a gang.
 
-    A node is in one of ``accepted``, ``refused`` and ``unanswered``.
+    It is all that is known of the question. A node (by its name) or pod (by its UID) is in one of
+    ``accepted``, ``refused`` and ``unanswered``.
     """
 
     TYPE = "dev.pumice.extender.answered.v1"
     pool: str
     question: str
-    """A digest of what is asked: the extender's address and verbs, and the shape."""
+    """A digest of what is asked: the extender's address and verbs, and the shape or gang."""
+    about: Literal["nodes", "pods"] = "nodes"
     accepted: tuple[str, ...] = ()
     refused: dict[str, tuple[str, ...]] = NONE
-    """Nodes by what the extender said against them."""
+    """By what the extender said against them."""
     unanswered: dict[str, tuple[str, ...]] = NONE
-    """Nodes by the error for which it could not be asked about them."""
+    """By the error for which it could not be asked about them."""
     scores: dict[str, float] = NONE
     """By node; those without have 0."""
+    abstains: bool = False
+    """Of pods: it has no vote on them."""
     as_of: datetime
 
 

@@ -51,12 +51,13 @@ class RealTime(World):
         )
         await self.state("node", "", name, state)
 
-    async def decided(self, name: str) -> c.GangDecided:
-        """Return the decision about a gang, when there is one."""
+    async def decided(self, name: str, *, evicts: bool = False) -> c.GangDecided:
+        """Return the decision that binds a gang's pods, or that evicts others for it, when there is one."""
         found: list[c.GangDecided] = []
 
         async def there() -> bool:
-            found[:] = [one for one in await self.decisions() if one.gang.name == name]
+            about = [one for one in await self.decisions() if one.gang.name == name]
+            found[:] = [one for one in about if (one.evictions if evicts else one.bindings)]
             return bool(found)
 
         await eventually(there, what=f"a decision about {name}", seconds=10)
@@ -88,6 +89,7 @@ class Server:
     port: int = 0
     predicate: Answer = lambda _: {"status": ""}
     prioritize: Answer = lambda _: {"nodeScore": {}}
+    preemptable: Answer = lambda _: {"status": 0}
     asked: Counter[str] = field(default_factory=Counter)
     nodes: list[str] = field(default_factory=list)
     hang: float = 0.0
@@ -97,7 +99,7 @@ class Server:
         self.asked[verb] += 1
         self.nodes += [body["node"]["Name"]] if "node" in body else []
         await asyncio.sleep(self.hang)
-        found = {"predicate": self.predicate, "prioritize": self.prioritize}[verb](body)
+        found = getattr(self, verb)(body)
         return found if isinstance(found, web.Response) else web.json_response(found)
 
 
@@ -116,13 +118,13 @@ async def serving(server: Server) -> AsyncIterator[Server]:
         await runner.cleanup()
 
 
-def policy_text(port: int, **arguments: Any) -> str:
+def policy_text(port: int, actions: str = "allocate", **arguments: Any) -> str:
     given = {"urlPrefix": f"http://127.0.0.1:{port}", "predicateVerb": "predicate", **arguments}
     plugins = [
-        {"name": "gang"},
+        {"name": "priority"},
         {"name": "extender", "arguments": {f"extender.{k}": v for k, v in given.items()}},
     ]
-    return yaml.safe_dump({"actions": "allocate", "tiers": [{"plugins": plugins}]})
+    return yaml.safe_dump({"actions": actions, "tiers": [{"plugins": plugins}]})
 
 
 @asynccontextmanager
@@ -296,6 +298,87 @@ async def test_a_replay_decides_the_same_without_it(tmp_path: Path) -> None:
     assert sum(len(one.again) for one in made) == len(logged) == 4
     assert [one.differences for one in made] == [()] * len(made)
     assert server.asked == asked
+
+
+VOTING = {"actions": "allocate, preempt", "preemptableVerb": "preemptable", "predicateVerb": "predicate"}
+
+
+def lets_go(*prefixes: str) -> Answer:
+    """Vote as Volcano's extenders do: the tasks that may go come back."""
+    return lambda body: {
+        "status": 1,
+        "victims": [one for one in body["evictees"] if one["Name"].startswith(prefixes)],
+    }
+
+
+async def test_it_says_who_is_evicted_and_a_replay_evicts_the_same(tmp_path: Path) -> None:
+    seen: list[dict[str, Any]] = []
+
+    def votes(body: dict[str, Any]) -> Any:
+        seen.append(body)
+        return lets_go("b-")(body)
+
+    async with (
+        serving(Server(preemptable=votes)) as server,
+        scheduling(server.port, tmp_path, **VOTING) as world,
+    ):
+        for name in ("a", "b"):
+            await world.gang(gang(name, 8))
+            await world.bound(gang(name, 8), await world.decided(name))
+        await world.gang(gang("high", 8).model_copy(update={"priority": 9}))
+        evicting = await world.decided("high", evicts=True)
+        asked = server.asked["preemptable"]
+    assert {one.pod for one in evicting.evictions} == {f"b-worker-{number}" for number in range(8)}
+    assert (seen[0]["evictor"]["Name"], seen[0]["evictor"]["Job"]) == ("high-worker-0", "ns/high")
+    assert {one["Job"] for one in seen[0]["evictees"]} == {"ns/a", "ns/b"}
+    assert asked == 1
+    chosen = configure(policy_text(server.port, **VOTING), SchedulerSettings().policy()).policy
+    made = list(
+        replay(await read_stretch(world.log, "default", None, None), chosen, Telemetry("r"), fixed=True)
+    )
+    assert [one.differences for one in made] == [()] * len(made)
+    assert any(decision.evictions for one in made for decision in one.again)
+
+
+async def test_nobody_is_evicted_while_it_cannot_be_asked_who(tmp_path: Path) -> None:
+    down = Server(preemptable=lambda _: web.Response(status=500))
+    async with serving(down), scheduling(down.port, tmp_path, **VOTING) as world:
+        for name in ("a", "b"):
+            await world.gang(gang(name, 8))
+            await world.bound(gang(name, 8), await world.decided(name))
+        await world.gang(gang("high", 8).model_copy(update={"priority": 9}))
+
+        async def told() -> bool:
+            report = (await world.reports()).get(b"ns/high")
+            said = [] if report is None else [one.message for one in report.details]
+            return any(
+                "16 pods may be evicted for it (preemptable: answered with status 500)" in one for one in said
+            )
+
+        await eventually(told, what="the reason", seconds=10)
+        down.preemptable = lets_go("a-")
+        evictions = (await world.decided("high", evicts=True)).evictions
+    assert {one.pod for one in evictions} == {f"a-worker-{number}" for number in range(8)}
+
+
+async def test_a_vote_is_taken_back_when_its_gang_waits_no_more(tmp_path: Path) -> None:
+    server = Server(preemptable=lets_go())
+    async with serving(server), scheduling(server.port, tmp_path, **VOTING) as world:
+        for name in ("a", "b"):
+            await world.gang(gang(name, 8))
+            await world.bound(gang(name, 8), await world.decided(name))
+        await world.gang(gang("high", 8).model_copy(update={"priority": 9}))
+        await eventually(lambda: _pods_known(world), what="a vote", seconds=10)
+        await world.state("podgroup", "ns", "high", None)
+
+        async def taken_back() -> bool:
+            return (await world.read(topics.EXTENDER_ANSWERS))[-1].value is None
+
+        await eventually(taken_back, what="the vote is taken back", seconds=10)
+
+
+async def _pods_known(world: RealTime) -> bool:
+    return any(one.about == "pods" for one in await world.answers())
 
 
 async def test_a_scheduler_that_starts_anew_knows_the_answers_of_the_one_before(tmp_path: Path) -> None:

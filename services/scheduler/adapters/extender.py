@@ -8,25 +8,22 @@ does not wait for it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Collection, Hashable, Iterable
 from math import inf
 from typing import Any, Final, NoReturn
 
 import aiohttp
 
-from services.scheduler.adapters.extender_http import Unanswered, predicate, prioritize
+from services.scheduler.adapters.extender_http import Unanswered, predicate, prioritize, written
+from services.scheduler.adapters.extender_line import Asked, Line, Say, silent
+from services.scheduler.adapters.extender_votes import VoteAsker
 from services.scheduler.adapters.metrics import Metrics
-from services.scheduler.adapters.publish import answer_record
 from services.scheduler.core import asking
 from services.scheduler.core.answers import Known, Verdict
 from services.scheduler.core.model import Model
 from services.scheduler.core.policy import Extender
 from shared.clock import Clock
-from shared.errors import TooLarge
 from shared.events import topics
-from shared.events.contracts import ExtenderAnswered
 from shared.log.port import Record
 from shared.service import Ids
 from shared.telemetry.telemetry import Telemetry
@@ -35,24 +32,8 @@ _TOGETHER: Final = 0.05
 """Changes so soon after each other are asked about together."""
 _AT_ONCE: Final = 32
 """Requests at a time."""
-_FIRST_RETRY: Final = 0.5
-_LAST_RETRY: Final = 30.0
 _MOST_QUESTIONS: Final = 500
 """Answers that are remembered."""
-
-Say = Callable[[list[Record]], Awaitable[None]]
-
-
-@dataclass(slots=True)
-class _Asked:
-    """What is remembered of a question since this process began."""
-
-    at: float = -inf
-    """When it was last asked about all of its nodes (monotonic)."""
-    said: datetime | None = None
-    """Which answer was written last: it comes back by the log."""
-    stale: set[str] = field(default_factory=set[str])
-    """Nodes that changed since they were asked about."""
 
 
 class Asker:
@@ -74,16 +55,12 @@ class Asker:
         self._refresh = refresh
         self._clock = clock
         self._say = say
-        self._ids = ids
-        self._log = telemetry.log
-        self._metrics = metrics
+        self._line = Line(model.pool, clock=clock, say=say, ids=ids, telemetry=telemetry, metrics=metrics)
+        self._votes = VoteAsker(model, self._line, refresh=refresh, clock=clock, say=say)
         self._event = asyncio.Event()
-        self._asked: dict[str, _Asked] = {}
+        self._asked: dict[str, Asked] = {}
         self._tokens: dict[str, Hashable] = {}
         self._seen = -1
-        self._error = ""
-        self._failures = 0
-        self._retry_at = -inf
 
     def notice(self) -> None:
         """Something changed: there may be something to ask."""
@@ -104,10 +81,8 @@ class Asker:
         if self._model.policy.extender is None:
             await self._event.wait()
         else:
-            pause = min(self._refresh, max(_TOGETHER, self._retry_at - self._clock.monotonic()))
-            pause = pause if self._failures else self._refresh
             try:
-                async with asyncio.timeout(pause):
+                async with asyncio.timeout(min(self._refresh, self._line.rest or inf)):
                     await self._event.wait()
             except TimeoutError:
                 pass
@@ -123,6 +98,7 @@ class Asker:
                 await self._ask(session, extender, question, names)
             if self._model.policy.extender != extender:
                 return
+        await self._votes.round(session, extender)
         await self._forget(waiting)
 
     # ------------------------------------------------------------------ what to ask
@@ -160,11 +136,11 @@ class Asker:
 
     def _due(self, question: str, waiting: Collection[str]) -> list[str]:
         """Return the nodes that a question is to be asked about now."""
-        known, asked = self._answers.known.get(question), self._asked.get(question, _Asked())
+        known, asked = self._answers.known.get(question), self._asked.get(question, Asked())
         if asked.said is not None and (known is None or known.as_of < asked.said):
             return []
         names = dict.fromkeys(self._answers.lacking.get(question, ()))
-        if known is not None and question in waiting and not self._is_down:
+        if known is not None and question in waiting and not self._line.is_down:
             if self._clock.monotonic() - asked.at >= self._refresh:
                 names |= dict.fromkeys(known.verdicts)
             names |= dict.fromkeys(sorted(asked.stale & known.verdicts.keys()))
@@ -176,21 +152,17 @@ class Asker:
         slots = {name: nodes.slots.get(name) for name in names}
         return [name for name, slot in slots.items() if slot is not None and nodes.mine[slot]]
 
-    @property
-    def _is_down(self) -> bool:
-        return bool(self._failures) and self._clock.monotonic() < self._retry_at
-
     # ------------------------------------------------------------------ asking
 
     async def _ask(
         self, session: aiohttp.ClientSession, extender: Extender, question: str, names: list[str]
     ) -> None:
         """Ask about nodes, and write all that is then known of the question."""
-        asked, known = self._asked.setdefault(question, _Asked()), self._answers.known.get(question)
+        asked, known = self._asked.setdefault(question, Asked()), self._answers.known.get(question)
         before = {} if known is None else {name: known.verdicts[name] for name in self._there(known.verdicts)}
         scores = {} if known is None else known.scores
-        if self._is_down:
-            new = Known(before | _silent(names, self._error), scores, self._clock.now())
+        if self._line.is_down:
+            new = Known(before | silent(names, self._line.error), scores, self._clock.now())
         else:
             started, error = self._clock.monotonic(), ""
             asked.stale -= set(names)
@@ -199,14 +171,14 @@ class Asker:
             liked = sorted(name for name, one in verdicts.items() if one.accepted)
             if extender.prioritize and liked and not error:
                 scores, error = await self._scores(session, extender, question, liked)
-                verdicts |= _silent(liked, error) if error else {}
-            self._heard(error)
+                verdicts |= silent(liked, error) if error else {}
+            self._line.heard(error)
             new = Known(verdicts, scores, self._clock.now())
             if not error and set(names) >= before.keys():
                 asked.at = started
         if new.differ(known):
             asked.said = new.as_of
-            await self._write(question, new)
+            await self._line.write(question, new, "nodes")
 
     async def _predicates(
         self, session: aiohttp.ClientSession, extender: Extender, question: str, names: list[str]
@@ -232,24 +204,24 @@ class Asker:
                     errors.append(str(error))
                 else:
                     found[name] = Verdict(accepted=not words, words=words)
-                self._count(extender.predicate, failed=name not in found)
+                self._line.count(extender.predicate, failed=name not in found)
 
         await asyncio.gather(*(work() for _ in range(min(_AT_ONCE, len(names)))))
         error = errors[0] if errors else ""
-        return {**(_silent(names, error) if error else {}), **found}, error
+        return {**(silent(names, error) if error else {}), **found}, error
 
     async def _scores(
         self, session: aiohttp.ClientSession, extender: Extender, question: str, names: list[str]
     ) -> tuple[dict[str, float], str]:
         """Return how much nodes are liked, or why that is not known."""
         task = asking.task(question, self._answers.shapes[question])
-        nodes = [node for name in names if (node := self._node(name)) is not None]
+        nodes = await written((self._node(name) for name in names), self._clock)
         try:
             found = await prioritize(session, extender, task, nodes)
         except Unanswered as error:
-            self._count(extender.prioritize, failed=True)
+            self._line.count(extender.prioritize, failed=True)
             return {}, str(error)
-        self._count(extender.prioritize, failed=False)
+        self._line.count(extender.prioritize, failed=False)
         return {name: found[name] for name in names if found.get(name)}, ""
 
     def _node(self, name: str) -> dict[str, Any] | None:
@@ -257,59 +229,14 @@ class Asker:
         slot = self._model.nodes.slots.get(name)
         return None if slot is None else asking.node(self._model.nodes, slot)
 
-    def _count(self, verb: str, *, failed: bool) -> None:
-        outcome = "failed" if failed else "answered"
-        self._metrics.extender.labels(self._model.pool, verb, outcome).inc()
-
-    def _heard(self, error: str) -> None:
-        """Note that it answers, or does not: then it is left alone for a while."""
-        told = {"pool": self._model.pool}
-        if not error:
-            if self._failures:
-                self._log.info("the extender answers again", extra=told)
-            self._failures, self._error, self._retry_at = 0, "", -inf
-            return
-        if not self._failures:
-            self._log.warning("the extender cannot be asked: %s", error, extra=told)
-        wait = min(_LAST_RETRY, _FIRST_RETRY * 2.0 ** min(self._failures, 10))
-        self._failures, self._error = self._failures + 1, error
-        self._retry_at = self._clock.monotonic() + wait
-
     # ------------------------------------------------------------------ the log
-
-    async def _write(self, question: str, known: Known) -> None:
-        event = ExtenderAnswered(
-            pool=self._model.pool,
-            question=question,
-            accepted=tuple(sorted(name for name, one in known.verdicts.items() if one.accepted)),
-            refused=_by_words(known, answered=True),
-            unanswered=_by_words(known, answered=False),
-            scores=dict(sorted(known.scores.items())),
-            as_of=known.as_of,
-        )
-        try:
-            await self._say([answer_record(event, self._ids())])
-        except TooLarge as error:
-            words = "an extender's answer about %d nodes is too large for a record: %s"
-            self._log.error(words, len(known.verdicts), error, extra={"pool": self._model.pool})
 
     async def _forget(self, waiting: Collection[str]) -> None:
         """Take back the oldest answers that nobody waits for, where there are too many."""
         known = self._answers.known
         more = len(known) - _MOST_QUESTIONS
         if more > 0:
-            old = sorted((one.as_of, name) for name, one in known.items() if name not in waiting)[:more]
+            needed = {*waiting, *self._answers.votes}
+            old = sorted((one.as_of, name) for name, one in known.items() if name not in needed)[:more]
             keys = [topics.answer_key(self._model.pool, name) for _, name in old]
             await self._say([Record(topics.EXTENDER_ANSWERS, key, None) for key in keys])
-
-
-def _silent(names: Iterable[str], error: str) -> dict[str, Verdict]:
-    return dict.fromkeys(names, Verdict(accepted=False, words=error, answered=False))
-
-
-def _by_words(known: Known, *, answered: bool) -> dict[str, tuple[str, ...]]:
-    found: dict[str, list[str]] = {}
-    for name, one in sorted(known.verdicts.items()):
-        if not one.accepted and one.answered == answered:
-            found.setdefault(one.words, []).append(name)
-    return {words: tuple(names) for words, names in sorted(found.items())}

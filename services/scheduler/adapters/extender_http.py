@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any, Final
 
@@ -10,10 +10,12 @@ import aiohttp
 import orjson
 
 from services.scheduler.core.policy import Extender
+from shared.clock import Clock
 
 _OK: Final = 200
 _MOST_BYTES: Final = 10 << 20
 """Of an answer, as in Volcano."""
+_SOME: Final = 100
 _MOST_WORDS: Final = 200
 """Characters of a refusal that are kept: it is told of many nodes."""
 
@@ -37,7 +39,7 @@ async def prioritize(
     session: aiohttp.ClientSession,
     extender: Extender,
     task: Mapping[str, Any],
-    nodes: Sequence[Mapping[str, Any]],
+    nodes: Sequence[orjson.Fragment],
 ) -> dict[str, float]:
     """Return how much nodes are liked, by name. Raises Unanswered."""
     found = await _post(session, extender, extender.prioritize, {"task": task, "nodes": nodes})
@@ -47,6 +49,34 @@ async def prioritize(
     if not all(type(one) in (int, float) and isfinite(one) for one in scores.values()):
         raise Unanswered(f"{extender.prioritize}: answered with a score that is no number")
     return {name: float(one) for name, one in scores.items()}
+
+
+async def written(tasks: Iterable[Mapping[str, Any] | None], clock: Clock) -> list[orjson.Fragment]:
+    """Return parts of a request as JSON, some at a time: nobody else waits for long."""
+    found: list[orjson.Fragment] = []
+    for number, one in enumerate(tasks, 1):
+        if one is not None:
+            found.append(orjson.Fragment(orjson.dumps(one)))
+        if number % _SOME == 0:
+            await clock.sleep(0)
+    return found
+
+
+async def victims(
+    session: aiohttp.ClientSession,
+    extender: Extender,
+    verb: str,
+    evictor: Mapping[str, Any],
+    evictees: Sequence[orjson.Fragment],
+) -> set[str] | None:
+    """Return the UIDs of the pods that may go, None: it abstains. Raises Unanswered."""
+    found = await _post(session, extender, verb, {"evictor": evictor, "evictees": evictees})
+    named = found.get("victims") or []
+    if not isinstance(named, list) or not all(isinstance(one, dict) for one in named):
+        raise Unanswered(f"{verb}: answered with victims that are no list of tasks")
+    if not found.get("status"):
+        return None
+    return {str(one.get("UID") or one.get("uid")) for one in named}
 
 
 async def _post(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from shared.events.contracts import ExtenderAnswered, Shape
+from shared.events.contracts import ExtenderAnswered, Gang, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ class Known:
     verdicts: Mapping[str, Verdict]
     scores: Mapping[str, float]
     as_of: datetime
+    abstains: bool = False
 
     def differ(self, before: Known | None) -> list[str]:
         """Return the nodes of which something else was known before, or nothing."""
@@ -43,6 +44,7 @@ class Known:
             for name in names
             if self.verdicts.get(name) != before.verdicts.get(name)
             or self.scores.get(name, 0.0) != before.scores.get(name, 0.0)
+            or self.abstains != before.abstains
         ]
 
 
@@ -55,8 +57,10 @@ class Answers:
     """What each question is about that shapes have now."""
     questions: dict[int, str] = field(default_factory=dict[int, str])
     """By number of a shape; those that the extender does not manage have none."""
+    votes: dict[str, tuple[str, Gang]] = field(default_factory=dict[str, tuple[str, Gang]])
+    """Which verb, and for which gang, is a question about pods that may be evicted."""
     lacking: dict[str, dict[str, None]] = field(default_factory=dict[str, dict[str, None]])
-    """By question: nodes that somebody wanted to know of."""
+    """By question: nodes, or pods by their UIDs, that somebody wanted to know of."""
 
     def ask(self, number: int, question: str | None, shape: Shape) -> None:
         """Note which question a shape has."""
@@ -70,6 +74,7 @@ class Answers:
         """Forget what was asked by another policy; what was answered stays a fact."""
         self.shapes.clear()
         self.questions.clear()
+        self.votes.clear()
         self.lacking.clear()
 
     def note(self, event: ExtenderAnswered) -> list[str]:
@@ -79,7 +84,7 @@ class Answers:
             verdicts |= dict.fromkeys(names, Verdict(accepted=False, words=words))
         for words, names in event.unanswered.items():
             verdicts |= dict.fromkeys(names, Verdict(accepted=False, words=words, answered=False))
-        new = Known(verdicts, event.scores, event.as_of)
+        new = Known(verdicts, event.scores, event.as_of, event.abstains)
         changed = new.differ(self.known.get(event.question))
         self.known[event.question] = new
         lacking = self.lacking.get(event.question)

@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from services.scheduler.core.model import Model
 from services.scheduler.core.nodes import Nodes
+from services.scheduler.core.pods import Pod
 from services.scheduler.core.resources import PODS
-from shared.events.contracts import NodeTerm, Shape
+from shared.events.contracts import Gang, NodeTerm, Shape
 
 _PENDING: Final = 1
+_BOUND, _RUNNING = 16, 32
 
 
 def task(question: str, shape: Shape) -> dict[str, Any]:
@@ -39,6 +42,38 @@ def task(question: str, shape: Shape) -> dict[str, Any]:
                 "containers": [{"name": "main", "resources": {"requests": _quantities(requests)}}],
             },
         },
+    }
+
+
+def evictor(question: str, gang: Gang) -> dict[str, Any]:
+    """Return the first pod of a gang for which others may be evicted."""
+    first = gang.tasks[0]
+    found = task(question, first.shape)
+    name = first.members[0].pod if first.members else gang.name
+    meta = {**found["Pod"]["metadata"], "name": name, "namespace": gang.namespace}
+    return found | {
+        "UID": f"{gang.uid}/{name}",
+        "Job": f"{gang.namespace}/{gang.name}",
+        "Name": name,
+        "Namespace": gang.namespace,
+        "TaskRole": first.name,
+        "Priority": gang.priority,
+        "Pod": {**found["Pod"], "metadata": meta},
+    }
+
+
+def evictee(model: Model, namespace: str, name: str, pod: Pod) -> dict[str, Any]:
+    """Return a pod that may be evicted."""
+    found = task(pod.uid, pod.shape.contract)
+    meta = {**found["Pod"]["metadata"], "name": name, "namespace": namespace, "uid": pod.uid}
+    return found | {
+        "Job": "" if pod.gang is None else "/".join(pod.gang),
+        "Name": name,
+        "Namespace": namespace,
+        "NodeName": model.nodes.names[pod.slot],
+        "Status": _RUNNING if pod.phase == "Running" else _BOUND,
+        "Priority": pod.rank,
+        "Pod": {**found["Pod"], "metadata": meta},
     }
 
 

@@ -23,7 +23,6 @@ from services.scheduler.core.policy import Eviction, VictimFilter
 from services.scheduler.core.queues import Queue
 from services.scheduler.core.shapes import Shape
 from services.scheduler.core.timers import earlier
-from services.scheduler.core.votes import OwnVote
 from services.scheduler.core.zones import in_zones, within_budget
 
 Tiers = Sequence[Sequence[VictimFilter]]
@@ -59,7 +58,7 @@ def is_lasting(gang: Gang) -> bool:
 def asks_as(gang: Gang, policy: Eviction) -> Hashable:
     """Return all of a gang by which victims are filtered: gangs that are equal in it have the same."""
     tiers = (*policy.preempt_filters, *policy.reclaim_filters)
-    votes = any(isinstance(one, OwnVote) for tier in tiers for one in tier)
+    votes = any(not isinstance(one, str) for tier in tiers for one in tier)
     contract = gang.contract
     return contract.queue, contract.priority, is_lasting(gang), gang if votes else None
 
@@ -207,10 +206,10 @@ class Candidates:
         return [], ()
 
     def _voted(self, gang: Gang, rows: SlotArray, tier: Sequence[VictimFilter]) -> tuple[SlotArray, int]:
-        """Return the rows that own plugins let go, and how many of these plugins had nothing to say."""
+        """Return the rows that plugins let go which see gangs, and how many of these had nothing to say."""
         silent = 0
         for vote in tier:
-            if isinstance(vote, OwnVote) and rows.size:
+            if not isinstance(vote, str) and rows.size:
                 answer = vote(self._model, gang.contract, rows)
                 silent += answer is None
                 rows = rows if answer is None else rows[answer]

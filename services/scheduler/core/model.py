@@ -184,12 +184,17 @@ class Model:
     def apply_answer(self, event: c.ExtenderAnswered) -> None:
         """The extender said something of nodes."""
         if event.pool == self.pool:
-            self._judge(self.nodes.answers.note(event))
+            changed = self.nodes.answers.note(event)
+            if event.about == "nodes":
+                self._judge(changed)
+            elif changed:
+                self.victims.touch()
 
     def forget_answer(self, pool: str, question: str) -> None:
         """What the extender said is no longer told."""
         if pool == self.pool:
             self._judge(self.nodes.answers.forget(question))
+            self.victims.touch()
 
     def _judge(self, names: list[str]) -> None:
         slots = (self.nodes.slots.get(name) for name in names)

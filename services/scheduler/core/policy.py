@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from shared.events.contracts import Shape
 
 if TYPE_CHECKING:
+    from services.scheduler.core.extending import ExtenderVote
     from services.scheduler.core.own import Own, OwnOrder
     from services.scheduler.core.terms import TermFactory
     from services.scheduler.core.votes import OwnShares, OwnVote
@@ -174,7 +175,9 @@ class Sharing:
     """Plugins that say how many times its weight and its ``deserved`` a queue gets: all of them count."""
 
 
-VictimFilter: TypeAlias = 'Literal["gang", "priority", "conformance", "pdb", "cdp", "tdm"] | OwnVote'
+VictimFilter: TypeAlias = (
+    'Literal["gang", "priority", "conformance", "pdb", "cdp", "tdm"] | OwnVote | ExtenderVote'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +309,8 @@ class Extender:
     """Of each request."""
     predicate: str = ""
     prioritize: str = ""
+    preemptable: str = ""
+    reclaimable: str = ""
     ignorable: bool = False
     """Nodes that it could not be asked about take pods, too."""
     managed: tuple[str, ...] = ()

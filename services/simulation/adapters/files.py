@@ -95,7 +95,9 @@ def policy_of(path: str | None) -> tuple[Policy, tuple[str, ...]]:
         raise ScenarioError([f"{path}: {problem}" for problem in configured.problems])
     notes = [f"{path}: {note}" for note in configured.notes]
     if configured.policy.extender is not None:
-        notes.append(f"{path}: the extender is not asked in a simulation: every node is accepted")
+        notes.append(
+            f"{path}: the extender is not asked in a simulation: every node is accepted, and it has no vote"
+        )
     return unasked(configured.policy), tuple(notes)
 
 

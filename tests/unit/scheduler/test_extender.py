@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from services.scheduler.core import asking
 from services.scheduler.core.configuration import configure
-from services.scheduler.core.extending import question_of
+from services.scheduler.core.extending import ExtenderVote, question_of, unasked
 from services.scheduler.core.policy import Extender, Policy
 from shared.events import contracts as c
 from tests.scenarios.scenario import (
@@ -303,9 +303,147 @@ def test_decisions_do_not_depend_on_when_answers_came(seed: int) -> None:
     }
 
 
+# ---------------------------------------------------------------------- votes
+
+FULL = [node("n1", gpu=2)]
+AB = [job("a", gpu=1, priority=1), job("b", gpu=1, priority=1, at=1)]
+HIGH = job("high", gpu=1, priority=9, at=60)
+
+
+def voting(method: str = "preemptable", more: str = "") -> Policy:
+    """An extender that is asked about victims alone, in a tier of its own; ``more``: another tier."""
+    arguments = f'{{extender.urlPrefix: "{URL}", extender.{method}Verb: v}}'
+    text = "actions: allocate, preempt, reclaim\ntiers:\n- plugins: [{name: priority}]\n"
+    text += f"- plugins: [{{name: extender, arguments: {arguments}}}]\n{more}"
+    found = configure(text, Policy())
+    assert found.problems == ()
+    return found.policy
+
+
+def lets(*names: str, but: tuple[str, ...] = (), by: Policy, gang: c.Gang = HIGH, **more: Any) -> Step:
+    """It says of pods whether they may go for a gang."""
+
+    def step(world: World) -> None:
+        (vote,) = (
+            one
+            for tiers in (by.eviction.preempt_filters, by.eviction.reclaim_filters)
+            for tier in tiers
+            for one in tier
+            if isinstance(one, ExtenderVote)
+        )
+        uid = {name: world.books.pods["ns", f"{name}-worker-0"].uid for name in (*names, *but)}
+        event = c.ExtenderAnswered(
+            pool="default",
+            question=vote.question(gang) or "",
+            about="pods",
+            accepted=tuple(uid[name] for name in names),
+            refused={"": tuple(uid[name] for name in but)},
+            as_of=START,
+            **more,
+        )
+        world.model.apply_answer(event)
+
+    return step
+
+
+PREEMPTS, RECLAIMS = voting(), voting("reclaimable", "- plugins: [{name: proportion}]")
+PASSED_OVER = voting("preemptable", "- plugins: [{name: cdp}]")
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        Scenario(
+            "nobody is evicted before it has said whether they may",
+            FULL,
+            AB,
+            {"high": waits("no-room"), "a": placed(1), "b": placed(1)},
+            then=[submits(HIGH)],
+            policy=PREEMPTS,
+        ),
+        Scenario(
+            "then those go that it lets go",
+            FULL,
+            AB,
+            {"high": placed(1), "b": placed(1)},
+            then=[submits(HIGH), lets("a", but=("b",), by=PREEMPTS)],
+            policy=PREEMPTS,
+            evicted=["a-worker-0"],
+        ),
+        Scenario(
+            "nobody does where it lets nobody go",
+            FULL,
+            AB,
+            {"high": waits("no-room"), "a": placed(1), "b": placed(1)},
+            then=[submits(HIGH), lets(but=("a", "b"), by=PREEMPTS)],
+            policy=PREEMPTS,
+        ),
+        Scenario(
+            "what it says for one gang is nothing to another",
+            FULL,
+            AB,
+            {"high": waits("no-room"), "other": waits("no-room")},
+            then=[
+                submits(HIGH, job("other", gpu=1, cpu=2, priority=9, at=61)),
+                lets("a", "b", by=PREEMPTS, gang=job("third")),
+            ],
+            policy=PREEMPTS,
+        ),
+        Scenario(
+            "where it abstains the next tier decides",
+            FULL,
+            AB,
+            {"high": placed(1), "a": placed(1)},
+            then=[submits(HIGH), lets("a", but=("b",), by=PASSED_OVER, abstains=True)],
+            policy=PASSED_OVER,
+            evicted=["b-worker-0"],
+        ),
+        Scenario(
+            "so it does of pods of other queues",
+            FULL,
+            [job("a", gpu=1, queue="x"), job("b", gpu=1, queue="x", at=1)],
+            {"high": placed(1), "b": placed(1)},
+            [queue("x"), queue("y")],
+            then=[
+                submits(HIGH.model_copy(update={"queue": "y"})),
+                lets("a", but=("b",), by=RECLAIMS),
+            ],
+            policy=RECLAIMS,
+            evicted=["a-worker-0"],
+        ),
+    ],
+    ids=lambda scenario: scenario.name,
+)
+def test_its_votes_on_victims_count(scenario: Scenario) -> None:
+    scenario.run()
+
+
+def test_who_waits_for_a_vote_is_told_so() -> None:
+    world = World(PREEMPTS)
+    world.queue(queue("default"))
+    world.node(FULL[0])
+    for gang in AB:
+        world.submit(gang)
+    world.settle()
+    world.submit(HIGH)
+    world.settle()
+    (reason,) = (one for one in reports(world)["high"].details if one.code == "victims-unanswered")
+    assert reason.message == "the extender has not said yet whether 2 pods may be evicted for it"
+    lets(but=("a", "b"), by=PREEMPTS)(world)
+    world.settle()
+    assert "victims-unanswered" not in {one.code for one in reports(world)["high"].details}
+
+
+def test_in_a_simulation_its_tier_is_passed_over() -> None:
+    assert unasked(PASSED_OVER).eviction.preempt_filters == (("cdp", "conformance"),)
+    assert unasked(PREEMPTS).eviction.preempt_filters == (("conformance",),)
+    assert unasked(PREEMPTS).extender is None
+    assert unasked(Policy()) == Policy()
+
+
 # ---------------------------------------------------------------------- words
 
-REFUSED = ("preemptable", "reclaimable", "queueOverused", "jobEnqueueable", "jobEnqueued", "jobReady",
+REFUSED = ("queueOverused", "jobEnqueueable", "jobEnqueued", "jobReady",
            "allocateFunc", "deallocateFunc", "onSessionOpen", "onSessionClose")  # fmt: skip
 
 

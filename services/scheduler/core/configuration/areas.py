@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any, Final, Literal
 
+from services.scheduler.core.configuration.asking import VERBS
 from services.scheduler.core.configuration.evicting import eviction
 from services.scheduler.core.configuration.found import Configuration, Named
 from services.scheduler.core.extending import ExtenderScores
@@ -54,7 +55,7 @@ def to_policy(found: Configuration, base: Policy, own: tuple[Own, ...] = ()) -> 
         base,
         scores=_scores(found, own),
         sharing=_sharing(found, own),
-        eviction=eviction(found, base.eviction, own),
+        eviction=eviction(found, base.eviction, own, _extender(found)),
         grouping=_grouping(found.plugin("nodegroup")),
         proportions=_proportions(found.plugin("resource-strategy-fit", "enablePredicate")),
         zones=_zones(found),
@@ -67,18 +68,21 @@ def to_policy(found: Configuration, base: Policy, own: tuple[Own, ...] = ()) -> 
 def _extender(found: Configuration) -> Extender | None:
     """Say what is asked; a switch that is off leaves its verb out."""
     given = _arguments(found.plugin("extender"))
-    filters, scores = (found.plugin("extender", one) for one in ("enablePredicate", "enableNodeOrder"))
-    predicate = given["extender.predicateVerb"] if filters else None
-    prioritize = given["extender.prioritizeVerb"] if scores else None
-    if not (predicate or prioritize):
+    verbs: dict[str, str] = {
+        verb: (given[f"extender.{verb}Verb"] or "") if found.plugin("extender", switch) else ""
+        for verb, switch in VERBS.items()
+    }
+    if not any(verbs.values()):
         return None
     return Extender(
         given["extender.urlPrefix"] or "",
         given["extender.httpTimeout"],
-        predicate or "",
-        prioritize or "",
-        given["extender.ignorable"],
-        given["extender.managedResources"] or (),
+        predicate=verbs["predicate"],
+        prioritize=verbs["prioritize"],
+        preemptable=verbs["preemptable"],
+        reclaimable=verbs["reclaimable"],
+        ignorable=given["extender.ignorable"],
+        managed=given["extender.managedResources"] or (),
     )
 
 

@@ -8,37 +8,36 @@ from services.scheduler.core.configuration.found import Code, Configuration
 from services.scheduler.core.configuration.terms import Argument, Plugin, Stand, Vote, flag
 from services.scheduler.core.configuration.values import DURATION, RESOURCES, TEXT, URL
 
-_VERBS: Final = ("extender.predicateVerb", "extender.prioritizeVerb")
+VERBS: Final = {
+    "predicate": "enablePredicate",
+    "prioritize": "enableNodeOrder",
+    "preemptable": "enablePreemptable",
+    "reclaimable": "enableReclaimable",
+}
+"""What it can be asked, and the switch of each."""
 
 
 def _refused(name: str, says: str, why: str) -> Argument:
     return Argument(f"extender.{name}Verb", TEXT, None, f"path: {says}", Stand.REFUSED, (), why)
 
 
-_OTHER_PODS: Final = (
-    "its answer is about a set of pods that is another after each eviction: an own plugin votes "
-    "(preemptable, reclaimable)"
-)
 _ENTRY: Final = "a gang is let in by the decision that places it"
 _TOLD: Final = "what is tried is taken back unseen; what was decided is told on bind-decisions"
 _NO_SESSION: Final = "there are no sessions: the state is told on cluster-state"
 
 EXTENDER: Final = Plugin(
     "extender",
-    "a program is asked over HTTP which nodes take pods, and which are better: before it is decided",
-    votes={
-        "enablePredicate": Vote(),
-        "enableNodeOrder": Vote(),
-    },
+    "a program is asked over HTTP, beforehand: which nodes take pods, which are better, who may be evicted",
+    votes={switch: Vote() for switch in VERBS.values()},
     arguments=(
         Argument("extender.urlPrefix", URL, None, "where it listens"),
         Argument("extender.httpTimeout", DURATION, "1s", "for how long an answer is waited for"),
         Argument("extender.predicateVerb", TEXT, None, "path: whether a node takes a pod"),
         Argument("extender.prioritizeVerb", TEXT, None, "path: how much nodes are liked"),
+        Argument("extender.preemptableVerb", TEXT, None, "path: who may be evicted in a gang's queue"),
+        Argument("extender.reclaimableVerb", TEXT, None, "path: who may be evicted in other queues"),
         flag("extender.ignorable", "nodes that it could not be asked about take pods", default=False),
         Argument("extender.managedResources", RESOURCES, None, "it is asked about pods with these only"),
-        _refused("preemptable", "who may be evicted", _OTHER_PODS),
-        _refused("reclaimable", "who may be evicted", _OTHER_PODS),
         _refused("queueOverused", "whether a queue has too much", "that changes with each gang of a cycle"),
         _refused("jobEnqueueable", "whether a gang may enter", _ENTRY),
         _refused("jobEnqueued", "that a gang entered", _ENTRY),
@@ -59,5 +58,6 @@ def check(found: Configuration) -> None:
     path = f"{extender.path}.arguments"
     if extender.arguments["extender.urlPrefix"] is None:
         found.complain(f"{path}.extender.urlPrefix", "must say where the extender listens", Code.MISSING)
-    if not any(extender.arguments[verb] for verb in _VERBS):
-        found.complain(path, f"must name what is asked: {' or '.join(_VERBS)}", Code.MISSING)
+    verbs = [f"extender.{verb}Verb" for verb in VERBS]
+    if not any(extender.arguments[verb] for verb in verbs):
+        found.complain(path, f"must name what is asked: {' or '.join(verbs)}", Code.MISSING)

@@ -7,20 +7,27 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from services.scheduler.core.configuration.found import Configuration
+from services.scheduler.core.extending import NAME, ExtenderVote
 from services.scheduler.core.own import Own
-from services.scheduler.core.policy import Eviction, VictimFilter
+from services.scheduler.core.policy import Eviction, Extender, VictimFilter
 from services.scheduler.core.votes import OwnVote
 
 _RECLAIM: Final = ("gang", "conformance", "pdb", "cdp")
 _PREEMPT: Final = (*_RECLAIM, "tdm")
 
 
-def eviction(found: Configuration, base: Eviction, own: tuple[Own, ...]) -> Eviction:
+def eviction(
+    found: Configuration, base: Eviction, own: tuple[Own, ...], extender: Extender | None
+) -> Eviction:
     """Whoever is evicted by an action is told by the plugins that vote, tier by tier."""
     preempt = _filters(found, _PREEMPT, "enablePreemptable")
     preempt |= {one.name: OwnVote(one, "preemptable") for one in own if one.says("preemptable")}
     reclaim = _filters(found, _RECLAIM, "enableReclaimable")
     reclaim |= {one.name: OwnVote(one, "reclaimable") for one in own if one.says("reclaimable")}
+    if extender is not None and extender.preemptable:
+        preempt[NAME] = ExtenderVote(extender, "preemptable")
+    if extender is not None and extender.reclaimable:
+        reclaim[NAME] = ExtenderVote(extender, "reclaimable")
     return replace(
         base,
         preempt=not {"preempt", "gangpreempt"}.isdisjoint(found.actions),
