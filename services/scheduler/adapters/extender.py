@@ -137,7 +137,7 @@ class Asker:
     def _due(self, question: str, waiting: Collection[str]) -> list[str]:
         """Return the nodes that a question is to be asked about now."""
         known, asked = self._answers.known.get(question), self._asked.get(question, Asked())
-        if asked.said is not None and (known is None or known.as_of < asked.said):
+        if not asked.is_back(known):
             return []
         names = dict.fromkeys(self._answers.lacking.get(question, ()))
         if known is not None and question in waiting and not self._line.is_down:
@@ -164,7 +164,7 @@ class Asker:
         if self._line.is_down:
             new = Known(before | silent(names, self._line.error), scores, self._clock.now())
         else:
-            started, error = self._clock.monotonic(), ""
+            started = self._clock.monotonic()
             asked.stale -= set(names)
             found, error = await self._predicates(session, extender, question, names)
             verdicts = before | found

@@ -167,7 +167,8 @@ class Queues:
 
     def refresh(self) -> None:
         """Work out the tree and all sums anew if queues came, went, or moved, and weights that changed."""
-        self._weigh()
+        if self._unweighed:
+            self._weigh()
         if not self._moved:
             return
         self._moved = False
@@ -325,9 +326,12 @@ class Queues:
         for factor in self._sharing.factors if states else ():
             times *= factor(states)
         for queue, state, many in zip(queues, states, times.tolist(), strict=True):
-            queue.weight = max(1, state.weight) * many
-            named = None if state.deserved is None else self._limits(state.deserved)
-            queue.deserved = None if named is None else {column: round(some * many) for column, some in named}
+            queue.weight = max(1, state.weight)
+            queue.deserved = None if state.deserved is None else dict(self._limits(state.deserved))
+            if many != 1:
+                queue.weight *= many
+                deserved = queue.deserved
+                queue.deserved = deserved and {column: round(one * many) for column, one in deserved.items()}
 
     def _changed(self, queue: Queue, *, moved: bool) -> None:
         self._moved = self._moved or moved
