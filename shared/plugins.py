@@ -32,6 +32,7 @@ GROUP: Final = "pumice.scheduler_plugins"
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
+Texts = npt.NDArray[np.str_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,72 @@ class NodesView(Protocol):
         ...
 
 
+class PodsView(Protocol):
+    """Some pods on nodes, as columns: every array has an entry for each pod and is not to be written.
+
+    Their labels and annotations are not among the facts that a scheduler has.
+    """
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        ...
+
+    @property
+    def namespaces(self) -> Texts:
+        """Return their namespaces."""
+        ...
+
+    @property
+    def names(self) -> Texts:
+        """Return their names."""
+        ...
+
+    @property
+    def gangs(self) -> Texts:
+        """Return the names of their gangs (PodGroups); empty: it has none."""
+        ...
+
+    @property
+    def queues(self) -> Texts:
+        """Return their queues; empty: it has none."""
+        ...
+
+    @property
+    def nodes(self) -> Texts:
+        """Return the names of their nodes."""
+        ...
+
+    @property
+    def priorities(self) -> Ints:
+        """Return of each its priority or its gang's, whichever is the higher."""
+        ...
+
+    @property
+    def bound_at(self) -> Floats:
+        """Return when each was bound (POSIX seconds)."""
+        ...
+
+    def requests(self, resource: str) -> Ints:
+        """Return what each holds of a resource; zeros for one that is unknown."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    """A queue as its Queue object says it is. Amounts are in base units; None: it names none."""
+
+    name: str
+    parent: str
+    """Empty: it is below the root."""
+    weight: int
+    priority: int
+    reclaimable: bool
+    deserved: Mapping[str, int] | None
+    capability: Mapping[str, int] | None
+    guarantee: Mapping[str, int] | None
+    created_at: datetime | None
+
+
 class Plugin:
     """Override what you have something to say by."""
 
@@ -111,6 +178,30 @@ class Plugin:
 
     def order(self, gangs: Sequence[GangView]) -> Floats:
         """Say in which order gangs of a queue come: the least first."""
+        raise NotImplementedError
+
+    def preemptable(self, gang: GangView, pods: PodsView) -> Bools:
+        """Say which pods of lower priority in its own queue may be evicted for a gang.
+
+        It is a vote: those that vote in the same tier of the configuration must all agree, and the first tier
+        that leaves anybody decides. A gang that may not shrink goes whole: one pod that must stay keeps it.
+        Of gangs of a queue that need the same it is asked for the first in order.
+        """
+        raise NotImplementedError
+
+    def reclaimable(self, gang: GangView, pods: PodsView) -> Bools:
+        """Say which pods of other queues, which hold more than they deserve, may be evicted for a gang.
+
+        A vote as in :meth:`preemptable`. A plugin that has only one of both abstains from the other.
+        """
+        raise NotImplementedError
+
+    def shares(self, queues: Sequence[QueueView]) -> Floats:
+        """Say how much more or less than named each queue gets: 1 is what its object says.
+
+        Its weight and its ``deserved`` are taken so many times (0.001 to 1000); what it is guaranteed, and
+        what it may hold at most, stay.
+        """
         raise NotImplementedError
 
 

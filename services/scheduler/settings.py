@@ -69,6 +69,12 @@ class SchedulerSettings(CommonSettings):
     decision_patience: float = Field(
         120.0, gt=0, description="Send a decision again when no result came for so long."
     )
+    extender_refresh: float = Field(
+        60.0,
+        gt=0,
+        description="Age of an extender's answer after which it is asked again, while a gang waits that "
+        "needs it. Nodes that are new or changed are asked about at once.",
+    )
     policy_file: Path | None = Field(
         None,
         description="Volcano's scheduler configuration (actions, tiers, plugins), looked at twice a second; "

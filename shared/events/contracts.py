@@ -996,6 +996,30 @@ class TemplateRunTimes(Contract):
     as_of: datetime
 
 
+class ExtenderAnswered(Contract):
+    """What an extender said of nodes for pods of one shape, or of pods that may be evicted for a gang.
+
+    It is all that is known of the question. A node (by its name) or pod (by its UID) is in one of
+    ``accepted``, ``refused`` and ``unanswered``.
+    """
+
+    TYPE = "dev.pumice.extender.answered.v1"
+    pool: str
+    question: str
+    """A digest of what is asked: the extender's address and verbs, and the shape or gang."""
+    about: Literal["nodes", "pods"] = "nodes"
+    accepted: tuple[str, ...] = ()
+    refused: dict[str, tuple[str, ...]] = NONE
+    """By what the extender said against them."""
+    unanswered: dict[str, tuple[str, ...]] = NONE
+    """By the error for which it could not be asked about them."""
+    scores: dict[str, float] = NONE
+    """By node; those without have 0."""
+    abstains: bool = False
+    """Of pods: it has no vote on them."""
+    as_of: datetime
+
+
 # -------------------------------------------------------------------------------------- usage
 
 
@@ -1088,6 +1112,7 @@ EVENTS: dict[str, type[Contract]] = {
         QueueUsage,
         NodesMeasured,
         TemplateRunTimes,
+        ExtenderAnswered,
     )
 }
 """Every event by its CloudEvents type."""

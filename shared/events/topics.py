@@ -32,6 +32,7 @@ QUEUE_USAGE: Final = "queue-usage"
 RUN_TIMES: Final = "run-times"
 NODE_LOAD: Final = "node-load"
 TRIALS: Final = "trials"
+EXTENDER_ANSWERS: Final = "extender-answers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +159,13 @@ TOPICS: Final[dict[str, Topic]] = {
             (c.NodesMeasured,),
         ),
         Topic(
+            _compacted(EXTENDER_ANSWERS, 1, GANG_BYTES),
+            "pool/question",
+            ("scheduler",),
+            "What an extender (Volcano's plugin) said of nodes for pods of a shape.",
+            (c.ExtenderAnswered,),
+        ),
+        Topic(
             _log(TRIALS, 1, 1, GANG_BYTES),
             "trial",
             ("gateway", "admission", "controller", "scheduler"),
@@ -190,6 +198,11 @@ SPECS: Final[tuple[TopicSpec, ...]] = (
 def job_key(namespace: str, name: str) -> bytes:
     """Return the key of a job's or gang's record: ``namespace/name``."""
     return f"{namespace}/{name}".encode()
+
+
+def answer_key(pool: str, question: str) -> bytes:
+    """Return the key of an extender's answer: ``pool/question``."""
+    return f"{pool}/{question}".encode()
 
 
 def state_key(kind: str, namespace: str, name: str) -> bytes:

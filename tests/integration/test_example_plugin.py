@@ -15,7 +15,7 @@ from services.scheduler.core.configuration import configure
 from services.scheduler.core.policy import Policy
 from shared.plugin_entries import installed
 from shared.plugins import Maker
-from tests.scenarios.scenario import Scenario, job, node, placed, waits
+from tests.scenarios.scenario import Placed, Scenario, Waits, job, node, placed, queue, submits, waits
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plugins"
 FILE = """
@@ -74,6 +74,53 @@ def test_the_example_decides(scenario: Scenario, makers: Mapping[str, Maker]) ->
     found = configure(FILE, Policy(), makers)
     assert found.problems == ()
     Scenario(**{**vars(scenario), "policy": found.policy}).run()
+
+
+HOUSE = """
+actions: "allocate, preempt, reclaim"
+tiers:
+- plugins:
+  - name: priority
+  - name: house-rules
+    arguments: {protected: [ns], shares: {"research-*": 3}}
+  - name: proportion
+"""
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ("protected: [other]", {"high": placed(1), "low": waits("no-room")}),
+        ("protected: [ns]", {"high": waits("no-room"), "low": placed(1)}),
+        ("within-namespace: true", {"high": placed(1), "low": waits("no-room")}),
+    ],
+)
+def test_the_house_says_who_is_evicted(
+    rules: str, expected: dict[str, Placed | Waits], makers: Mapping[str, Maker]
+) -> None:
+    found = configure(HOUSE.replace("protected: [ns]", rules), Policy(), makers)
+    assert found.problems == ()
+    Scenario(
+        "",
+        [NODES[0]],
+        [job("low", gpu=2, priority=1)],
+        expected,
+        then=[submits(job("high", gpu=2, priority=9, at=60))],
+        policy=found.policy,
+        evicted=["low-worker-0"] if isinstance(expected["high"], Placed) else [],
+    ).run()
+
+
+def test_the_house_says_which_queues_get_more(makers: Mapping[str, Maker]) -> None:
+    gangs = [job(f"{q}-{n}", gpu=1, queue=q, at=n) for n in range(4) for q in ("research-x", "web")]
+    expected: dict[str, Placed | Waits] = {
+        "research-x-2": placed(1),
+        "web-0": placed(1),
+        "web-1": waits("no-room"),
+    }
+    queues = [queue("research-x"), queue("web")]
+    chosen = configure(HOUSE, Policy(), makers).policy
+    Scenario("", [node("n", gpu=4)], gangs, expected, queues, policy=chosen).run()
 
 
 def test_its_arguments_are_checked(makers: Mapping[str, Maker]) -> None:

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from services.scheduler.core.policy import Eviction, Policy, Sharing
+from shared.api.names import REVOCABLE_ZONE
 from shared.events import contracts as c
 from tests.scenarios.scenario import (
     GPU,
@@ -673,6 +674,22 @@ def test_a_disruption_budget_protects_whom_it_selects() -> None:
     assert [one.pod for one in decision.evictions] == ["b-worker-0"]
     world.submit(high("second", at=62))
     assert world.decide() == []
+
+
+def test_whom_one_gang_may_evict_is_nothing_to_another_of_its_priority() -> None:
+    world = World(evicting(preempt_filters=(("tdm", "pdb", "conformance"), ("conformance",))))
+    world.queue(queue("default"))
+    world.node(node("n1", gpu=2))
+    world.node(node("n2", gpu=1, labels={REVOCABLE_ZONE: "z"}))
+    for at, (name, on) in enumerate((("safe", "n1"), ("old", "n1"), ("young", "n2"))):
+        world.submit(low(name, at=at, on=[on]))
+    world.settle()
+    world.pod(world.books.pods["ns", "safe-worker-0"].model_copy(update={"budgets": ("pdb",)}))
+    world.model.apply_budget(c.PodDisruptionBudgetState(namespace="ns", name="pdb", disruptions_allowed=0))
+    world.submit(high("lasting", gpu=2, preemptable=False))
+    world.submit(high("another", at=61))
+    (decision,) = world.decide()
+    assert [one.pod for one in decision.evictions] == ["young-worker-0"]
 
 
 def protected(gang: c.Gang) -> World:

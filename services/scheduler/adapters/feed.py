@@ -25,6 +25,7 @@ STATE: Final = (
     topics.RUN_TIMES,
     topics.NODE_LOAD,
     topics.POOL_COMMANDS,
+    topics.EXTENDER_ANSWERS,
 )
 """The compacted topics that a scheduler follows."""
 
@@ -55,6 +56,8 @@ class Feed:
                 return self._command(delivery)
             case topics.NODE_LOAD:
                 return self._measured(delivery)
+            case topics.EXTENDER_ANSWERS:
+                return self._answer(delivery)
             case _:
                 return delivery.key is not None and self._state(delivery, delivery.key)
 
@@ -122,6 +125,15 @@ class Feed:
         elif delivery.value is None:
             self._model.forget_measured()
         return isinstance(event, c.NodesMeasured) or delivery.value is None
+
+    def _answer(self, delivery: Delivery) -> bool:
+        pool, _, question = (delivery.key or b"").decode(errors="replace").rpartition("/")
+        event = self._read(delivery)
+        if isinstance(event, c.ExtenderAnswered):
+            self._model.apply_answer(event)
+        elif delivery.value is None:
+            self._model.forget_answer(pool, question)
+        return pool == self._model.pool
 
     def _fact(self, fact: c.Contract) -> None:
         match fact:

@@ -83,6 +83,12 @@ class Metrics:
         self.policy_changes = Counter(
             "pumice_scheduler_policy_changes", "Changes of the policy.", ["pool"], registry=registry
         )
+        self.extender = Counter(
+            "pumice_scheduler_extender_requests",
+            "Requests to the extender, by verb and whether they were answered.",
+            ["pool", "verb", "outcome"],
+            registry=registry,
+        )
         self.plugin_errors = Counter(
             "pumice_scheduler_plugin_errors",
             "Wrong answers of plugins that were skipped.",

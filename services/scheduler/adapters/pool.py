@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, NoReturn, TypeVar
 
+from services.scheduler.adapters.extender import Asker
 from services.scheduler.adapters.feed import STATE, Feed, OnPool
 from services.scheduler.adapters.measuring import Measuring
 from services.scheduler.adapters.metrics import Metrics
@@ -105,6 +106,15 @@ class Pool:
             health=health,
         )
         self._plugin_errors = PluginErrors(name, telemetry, metrics)
+        self._asker = Asker(
+            self.model,
+            refresh=settings.extender_refresh,
+            clock=clock,
+            say=self._send,
+            ids=ids,
+            telemetry=telemetry,
+            metrics=metrics,
+        )
         self._feed = Feed(self.model, telemetry, on_pool=on_pool, on_policy=self._policies.told)
         self._reporter = Reporter(self.model, timedelta(seconds=settings.estimate_pause))
         self._mistakes = Mistakes(name, metrics, telemetry)
@@ -136,6 +146,7 @@ class Pool:
         """Say what would be decided about a gang; None while nothing is decided here."""
         if not (self._caught_up and self._policies.usable):
             return None
+        self._asker.notice()
         try:
             return answered(self.model, event, now)
         except PluginError as error:
@@ -164,6 +175,7 @@ class Pool:
                 tasks.create_task(self._cycles())
                 tasks.create_task(self._reports())
                 tasks.create_task(self._measuring.run())
+                tasks.create_task(self._asker.run())
         finally:
             self._health.ok(f"pool {self.name}")
             self._policies.close()
@@ -292,6 +304,7 @@ class Pool:
             self._wake_in((outcome.wake_at - now).total_seconds())
         # A change is known before the cycle that finds out what it means: only now can reports tell of it.
         self._changed = True
+        self._asker.notice()
         if made is not None:
             await self._publish(outcome.decisions, made)
         self._measure()

@@ -8,7 +8,7 @@ from services.scheduler.core.decisions import Decision
 from services.scheduler.core.gangs import Key
 from shared.events import topics
 from shared.events.codec import encode
-from shared.events.contracts import CycleDecided, GangDecided, GangReport, NodesMeasured
+from shared.events.contracts import CycleDecided, ExtenderAnswered, GangDecided, GangReport, NodesMeasured
 from shared.events.envelope import Envelope
 from shared.log.port import Record
 from shared.telemetry.phases import Phase, job_attributes, phase_span
@@ -63,6 +63,15 @@ def report_record(report: GangReport, pool: str, identifier: str) -> Record:
             data=report,
             subject=f"{report.gang.namespace}/{report.gang.name}",
         ),
+    )
+
+
+def answer_record(event: ExtenderAnswered, identifier: str) -> Record:
+    """Return the record of an extender's answer."""
+    return encode(
+        topics.EXTENDER_ANSWERS,
+        topics.answer_key(event.pool, event.question),
+        Envelope(id=identifier, source=f"{SOURCE}/{event.pool}", time=event.as_of, data=event),
     )
 
 

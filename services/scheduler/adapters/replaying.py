@@ -207,7 +207,7 @@ def _gaps(stretch: Stretch, begin: Mapping[TopicPartition, int]) -> Iterator[str
     """Yield the partitions of the state from which records of the stretch are gone."""
     ends = _offsets(stretch.cycles[-1])
     for where, records in sorted(stretch.records.items()):
-        if where.topic not in (topics.CLUSTER_STATE, topics.NODE_LOAD):
+        if where.topic not in (topics.CLUSTER_STATE, topics.NODE_LOAD, topics.EXTENDER_ANSWERS):
             continue
         first, last = begin.get(where, 0), ends.get(where, 0)
         there = sum(first <= one.offset < last for one in records)

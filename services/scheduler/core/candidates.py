@@ -19,7 +19,7 @@ from services.scheduler.core.columns import BoolArray, IntArray, SlotArray
 from services.scheduler.core.gangs import Gang, Key
 from services.scheduler.core.lanes import Lane
 from services.scheduler.core.model import Model
-from services.scheduler.core.policy import VictimFilter
+from services.scheduler.core.policy import Eviction, VictimFilter
 from services.scheduler.core.queues import Queue
 from services.scheduler.core.shapes import Shape
 from services.scheduler.core.timers import earlier
@@ -53,6 +53,14 @@ class _Room:
 def is_lasting(gang: Gang) -> bool:
     """Whether none of a gang's pods may be evicted by what their templates say."""
     return not any(task.shape.preemptable for task in gang.contract.tasks)
+
+
+def asks_as(gang: Gang, policy: Eviction) -> Hashable:
+    """Return all of a gang by which victims are filtered: gangs that are equal in it have the same."""
+    tiers = (*policy.preempt_filters, *policy.reclaim_filters)
+    votes = any(not isinstance(one, str) for tier in tiers for one in tier)
+    contract = gang.contract
+    return contract.queue, contract.priority, is_lasting(gang), gang if votes else None
 
 
 class Candidates:
@@ -169,8 +177,7 @@ class Candidates:
 
     def bundles(self, gang: Gang, group: Group) -> tuple[list[Bundle], Sequence[VictimFilter]]:
         """Cut what may go into bundles, by the first tier of filters that leaves any."""
-        contract = gang.contract
-        key = (group.key, contract.queue, contract.priority, is_lasting(gang))
+        key = (group.key, asks_as(gang, self._policy))
         if key not in self._bundles:
             before, self.cool_at = self.cool_at, None
             found, tier = self._cut(gang, group)
@@ -182,9 +189,14 @@ class Candidates:
 
     def _cut(self, gang: Gang, group: Group) -> tuple[list[Bundle], Sequence[VictimFilter]]:
         priority, own = gang.contract.priority, gang.contract.queue
-        for tier in group.tiers or ((),):
+        tiers = group.tiers or ((),)
+        always = set.intersection(*map(set, tiers))
+        for tier in tiers:
+            voted, silent = self._voted(gang, self._filtered(gang, group.rows, tier), tier)
+            if silent and silent == len(set(tier) - always) and tier is not tiers[-1]:
+                continue  # nobody else votes here
             found: list[Bundle] = []
-            for one, rows in by_gang(self._model, self._filtered(gang, group.rows, tier)).items():
+            for one, rows in by_gang(self._model, voted).items():
                 same = one.contract.queue == own or "priority" in tier
                 if not same or one.contract.priority < priority:
                     some = within_budget(self._model, one, rows) if "tdm" in tier else rows
@@ -192,6 +204,16 @@ class Candidates:
             if found:
                 return found, tier
         return [], ()
+
+    def _voted(self, gang: Gang, rows: SlotArray, tier: Sequence[VictimFilter]) -> tuple[SlotArray, int]:
+        """Return the rows that plugins let go which see gangs, and how many of these had nothing to say."""
+        silent = 0
+        for vote in tier:
+            if not isinstance(vote, str) and rows.size:
+                answer = vote(self._model, gang.contract, rows)
+                silent += answer is None
+                rows = rows if answer is None else rows[answer]
+        return rows, silent
 
     def _filtered(self, gang: Gang, rows: SlotArray, tier: Sequence[VictimFilter]) -> SlotArray:
         victims = self._model.victims

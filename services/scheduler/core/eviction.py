@@ -15,7 +15,7 @@ from datetime import datetime
 import numpy as np
 
 from services.scheduler.core.bundles import Bundle, amounts_of, order
-from services.scheduler.core.candidates import Candidates, Group, is_lasting
+from services.scheduler.core.candidates import Candidates, Group, asks_as
 from services.scheduler.core.claims import Accounts, Budgets, Claim, Sums, leaving
 from services.scheduler.core.gangs import Gang
 from services.scheduler.core.landing import Landing
@@ -112,7 +112,7 @@ class Evictor:
         if versions is None:
             versions = self._versions[claims] = self._now_versions(claims=claims)
         reserved = gang.key if self._model.reservations.of(gang.key) is not None else None
-        return gang.contract.priority, is_lasting(gang), reserved, versions
+        return asks_as(gang, self._policy), reserved, versions
 
     def _now_versions(self, *, claims: bool) -> Hashable:
         model = self._model
@@ -208,7 +208,7 @@ class Evictor:
         bundles = [one for group in groups for one in self._candidates.bundles(gang, group)[0]]
         queues = {one.gang.contract.queue for one in bundles}
         weights = tuple((name, claim.columns(self._model.queues.get(name))) for name in sorted(queues))
-        key = (tuple(group.key for group in groups), gang.contract.queue, gang.contract.priority, weights)
+        key = (tuple(group.key for group in groups), asks_as(gang, self._policy), weights)
         if key not in self._ordered:
             self._weigh(bundles, claim)
             self._ordered[key] = order(bundles)

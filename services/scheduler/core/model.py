@@ -16,6 +16,7 @@ from services.scheduler.core.domains import Domains
 from services.scheduler.core.earmarks import Earmarks, Victim
 from services.scheduler.core.entry import Promises
 from services.scheduler.core.evictions import Evictions
+from services.scheduler.core.extending import limits_of
 from services.scheduler.core.flights import InFlight
 from services.scheduler.core.fragments import Typical
 from services.scheduler.core.gangs import Gang, Key, Member, OrderKey, Pick, make_gang
@@ -25,7 +26,6 @@ from services.scheduler.core.measured import Measured
 from services.scheduler.core.nodegroups import Lots
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.numa import Numa, cells_of, numa_room
-from services.scheduler.core.own import limits_of
 from services.scheduler.core.pods import ENDED, Pod, make_pod
 from services.scheduler.core.policy import Policy
 from services.scheduler.core.queues import Queues
@@ -110,6 +110,8 @@ class Model:
         """
         if policy == self.policy:
             return
+        if policy.extender != self.policy.extender:
+            self.nodes.answers.clear()
         self.policy = policy
         self.nodes.capacity_version += 1
         self.shapes.set_limits(limits_of(policy))
@@ -219,6 +221,25 @@ class Model:
     def forget_run_times(self, queue: str, template: str) -> None:
         """For how long jobs of a template ran is no longer told."""
         self.learned.forget(queue, template)
+
+    def apply_answer(self, event: c.ExtenderAnswered) -> None:
+        """The extender said something of nodes."""
+        if event.pool == self.pool:
+            changed = self.nodes.answers.note(event)
+            if event.about == "nodes":
+                self._judge(changed)
+            elif changed:
+                self.victims.touch()
+
+    def forget_answer(self, pool: str, question: str) -> None:
+        """What the extender said is no longer told."""
+        if pool == self.pool:
+            self._judge(self.nodes.answers.forget(question))
+            self.victims.touch()
+
+    def _judge(self, names: list[str]) -> None:
+        slots = (self.nodes.slots.get(name) for name in names)
+        self.nodes.note_rules([slot for slot in slots if slot is not None and self.nodes.exists[slot]])
 
     def remove_queue(self, name: str) -> None:
         """A queue is gone."""

@@ -20,6 +20,7 @@ from typing import Final
 
 import numpy as np
 
+from services.scheduler.core.answers import Answers
 from services.scheduler.core.columns import BoolArray, ChangeLog, CodeArray, IntArray, LabelColumn, SlotArray
 from services.scheduler.core.images import ImagesOnNodes
 from services.scheduler.core.load import LoadOnNodes
@@ -87,6 +88,8 @@ class Nodes:
         self.numa = NumaOnNodes()
         self.load = LoadOnNodes()
         self.images = ImagesOnNodes()
+        self.answers = Answers()
+        """What an extender said of nodes."""
         self.count = 0
         self._free: list[int] = []
         self._sorted: list[str] = []
@@ -175,7 +178,7 @@ class Nodes:
             self.rules_log.append(slot)
             self.touch(slot)
             self.grown.add(slot)
-            self.capacity_version += 1
+        self.capacity_version += bool(slots)
 
     def remove(self, name: str) -> None:
         """Forget a node; pods on it keep the slot, and a node of that name finds them again."""

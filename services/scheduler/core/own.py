@@ -1,4 +1,4 @@
-"""Plugins that are not Volcano's, at the places of the core where they are asked.
+"""Plugins that are not Volcano's, at the places of the core where they are asked (votes are in ``votes``).
 
 What they answer is checked each time: a wrong answer is an error of the plugin, and never one of ours.
 Where no plugin is configured there is nothing here to be passed through.
@@ -47,14 +47,21 @@ class Own:
         """Whether it has something to say by a method."""
         return overrides(self.plugin, method)
 
-    def ask(self, method: str, count: int, *about: object, flags: bool = False) -> npt.NDArray[Any] | None:
-        """Return its answer: ``count`` flags or numbers; None when it is wrong and to be skipped.
+    def ask(
+        self,
+        method: str,
+        count: int,
+        *about: object,
+        flags: bool = False,
+        bounds: tuple[float, float] | None = None,
+    ) -> npt.NDArray[Any] | None:
+        """Return its answer: ``count`` flags or numbers (in ``bounds``); None when it is wrong and skipped.
 
         Raises PluginError when it is wrong and not to be skipped.
         """
         try:
             answer = np.asarray(getattr(self.plugin, method)(*about))
-            problem = _wrong(answer, count, flags=flags)
+            problem = _wrong(answer, count, bounds, flags=flags)
         except Exception as error:  # noqa: BLE001 - whatever it raises is its trouble
             answer, problem = None, f"raised {type(error).__name__}: {error}"
         if not problem:
@@ -66,7 +73,7 @@ class Own:
         return None
 
 
-def _wrong(answer: npt.NDArray[Any], count: int, *, flags: bool) -> str:
+def _wrong(answer: npt.NDArray[Any], count: int, bounds: tuple[float, float] | None, *, flags: bool) -> str:
     if answer.shape != (count,):
         return f"answered with shape {answer.shape}, asked about {count}"
     kind = answer.dtype.kind
@@ -74,6 +81,8 @@ def _wrong(answer: npt.NDArray[Any], count: int, *, flags: bool) -> str:
         return f"answered with {answer.dtype}, {'bool' if flags else 'numbers'} were asked for"
     if not flags and not np.isfinite(answer).all():
         return "answered with a number that is none"
+    if bounds is not None and ((answer < bounds[0]) | (answer > bounds[1])).any():
+        return f"answered with a number that is not from {bounds[0]:g} to {bounds[1]:g}"
     return ""
 
 
@@ -128,12 +137,12 @@ class OwnOrder:
 
     def __call__(self, gang: Gang) -> float:
         """Return a gang's place: the least comes first."""
-        answer = self.own.ask("order", 1, [_gang(gang)])
+        answer = self.own.ask("order", 1, [gang_view(gang)])
         return 0.0 if answer is None else float(answer[0])
 
 
 def limits_of(policy: Policy) -> dict[str, OwnLimit]:
-    """Return the limits that a policy's plugins set, by their names."""
+    """Return the limits that a policy's own plugins set, by their names."""
     return {own.name: OwnLimit(own) for own in policy.own if own.says("feasible")}
 
 
@@ -146,7 +155,8 @@ def _shape(shape: Shape, nodes: Nodes) -> PodShape:
     return PodShape(MappingProxyType(requests), MappingProxyType(shape.rules.selector))
 
 
-def _gang(gang: Gang) -> GangView:
+def gang_view(gang: Gang) -> GangView:
+    """Return a gang as a plugin sees it."""
     total: Counter[str] = Counter()
     for task in gang.tasks:
         for name, amount in task.shape.requests.items():
@@ -189,17 +199,17 @@ class _Nodes:
     def where(self, label: str, test: Callable[[str | None], bool]) -> Bools:
         column = self._nodes.label(label)
         table = np.array([bool(test(value)) for value in column.values], np.bool_)
-        return _kept(table[column.codes[self._slots]])
+        return kept(table[column.codes[self._slots]])
 
     def numbers(self, label: str, default: float) -> Floats:
         column = self._nodes.label(label)
         table = np.array([_number(value, default) for value in column.values])
-        return _kept(table[column.codes[self._slots]])
+        return kept(table[column.codes[self._slots]])
 
     def _column(self, rows: Ints, resource: str) -> Ints:
         names = self._nodes.resources.names
         column = names.index(resource) if resource in names else rows.shape[0]
-        return _kept(rows[column][self._slots] if column < rows.shape[0] else np.zeros(len(self), np.int64))
+        return kept(rows[column][self._slots] if column < rows.shape[0] else np.zeros(len(self), np.int64))
 
 
 def _number(value: str | None, default: float) -> float:
@@ -210,6 +220,7 @@ def _number(value: str | None, default: float) -> float:
     return found if np.isfinite(found) else default
 
 
-def _kept(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def kept(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return an array that is not to be written."""
     array.setflags(write=False)
     return array

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import timedelta
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from services.scheduler.core.load import LoadLimit, LoadScore
 from shared.events.contracts import Shape
 
 if TYPE_CHECKING:
+    from services.scheduler.core.extending import ExtenderVote
     from services.scheduler.core.own import Own, OwnOrder
     from services.scheduler.core.terms import TermFactory
+    from services.scheduler.core.votes import OwnShares, OwnVote
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +178,13 @@ class Sharing:
     """How much a queue's claim on idle capacity sinks when it used more than its part by weight over time
     (topic queue-usage): its weight is divided by 1 + this times the excess. What it is guaranteed, and what
     it names as ``deserved``, stays. 0: only the present counts."""
+    factors: tuple[OwnShares, ...] = ()
+    """Plugins that say how many times its weight and its ``deserved`` a queue gets: all of them count."""
 
 
-VictimFilter = Literal["gang", "priority", "conformance", "pdb", "cdp", "tdm"]
+VictimFilter: TypeAlias = (
+    'Literal["gang", "priority", "conformance", "pdb", "cdp", "tdm"] | OwnVote | ExtenderVote'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +198,8 @@ class Eviction:
     Filters are Volcano's plugins: ``gang`` (only members beyond the minimum), ``priority`` (also when
     reclaiming), ``conformance`` (no pods of the system), ``pdb`` (no more than disruption budgets allow),
     ``cdp`` (nobody within its cool-down), ``tdm`` (only for gangs that may not be evicted themselves, on
-    nodes of no zone, as many of each gang as its budget allows). Inside a tier all of them have to agree; the
-    first tier that leaves somebody counts.
+    nodes of no zone, as many of each gang as its budget allows); others are plugins of one's own. Inside a
+    tier all of them have to agree; the first tier that leaves somebody counts.
     """
 
     preempt: bool = True
@@ -302,6 +308,23 @@ class Zones:
 
 
 @dataclass(frozen=True, slots=True)
+class Extender:
+    """A program that is asked over HTTP: Volcano's ``extender``. An empty verb is not asked."""
+
+    url: str
+    timeout: timedelta = timedelta(seconds=1)
+    """Of each request."""
+    predicate: str = ""
+    prioritize: str = ""
+    preemptable: str = ""
+    reclaimable: str = ""
+    ignorable: bool = False
+    """Nodes that it could not be asked about take pods, too."""
+    managed: tuple[str, ...] = ()
+    """It is asked about pods alone that ask for one of these; empty: about all."""
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """All that is chosen, each area of choices a value of its own."""
 
@@ -323,6 +346,7 @@ class Policy:
     """None: nodes take pods whatever they really use."""
     own: tuple[Own, ...] = ()
     """Plugins that are not Volcano's."""
+    extender: Extender | None = None
     hold: timedelta = timedelta(minutes=5)
     """For how long a gang that does not fit yet keeps later gangs, which need the same scarce thing,
     from taking it piece by piece. Bounded, so that a gang that can never start stops nobody."""

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from services.scheduler.core import queuetree
 from services.scheduler.core.division import divide
 from services.scheduler.core.policy import Sharing
@@ -37,7 +39,8 @@ class Queue:
     facts: QueueState | None = None
     state: str = ""
     parent: str = ""
-    weight: int = 1
+    weight: float = 1
+    """As named, or as many times of that as a plugin says; so is ``deserved``."""
     priority: int = 0
     rank: int = 0
     """Its priority, as far as priorities of queues count."""
@@ -115,6 +118,8 @@ class Queues:
         """Rises with what queues hold, and with their rules."""
         self._version = 0
         self._moved = False
+        self._unweighed: set[str] = set()
+        """Queues whose objects, or what plugins make of them, changed."""
         self.root = self.get(ROOT_QUEUE)
         self.tree = [self.root]
         """The root and all that hangs below it, those below first."""
@@ -144,13 +149,8 @@ class Queues:
         moved = not queue.known or queue.priority != state.priority
         moved = moved or (queue.parent, queue.state) != (state.parent, state.state)
         queue.known, queue.state, queue.parent = True, state.state, state.parent
-        queue.weight, queue.priority, queue.reclaimable = (
-            max(1, state.weight),
-            state.priority,
-            state.reclaimable,
-        )
+        queue.priority, queue.reclaimable = state.priority, state.reclaimable
         queue.capability = None if state.capability is None else self._limits(state.capability)
-        queue.deserved = None if state.deserved is None else dict(self._limits(state.deserved))
         guarantee = {} if state.guarantee is None else dict(self._limits(state.guarantee))
         self._changed(queue, moved=moved or guarantee != queue.named_guarantee)
         queue.named_guarantee = guarantee
@@ -166,7 +166,9 @@ class Queues:
             self._changed(queue, moved=True)
 
     def refresh(self) -> None:
-        """Work out the tree and all sums anew if queues came, went, or moved."""
+        """Work out the tree and all sums anew if queues came, went, or moved, and weights that changed."""
+        if self._unweighed:
+            self._weigh()
         if not self._moved:
             return
         self._moved = False
@@ -197,6 +199,7 @@ class Queues:
         """Share by another policy from now on."""
         self._sharing = sharing
         self._moved = True
+        self._unweighed.update(self.by_name)
         self._version += 1
         self.held_version += 1
 
@@ -313,10 +316,27 @@ class Queues:
             if any(column == charged for charged, _ in amounts):
                 self._keep(queue, column)
 
+    def _weigh(self) -> None:
+        """Note what queues are named to get, times what plugins say."""
+        names, self._unweighed = self._unweighed, set()
+        queues = [queue for name in sorted(names) if (queue := self.by_name[name]).facts is not None]
+        states = [queue.facts for queue in queues if queue.facts is not None]
+        times = np.ones(len(states))
+        for factor in self._sharing.factors if states else ():
+            times *= factor(states)
+        for queue, state, many in zip(queues, states, times.tolist(), strict=True):
+            queue.weight = max(1, state.weight)
+            queue.deserved = None if state.deserved is None else dict(self._limits(state.deserved))
+            if many != 1:
+                queue.weight *= many
+                deserved = queue.deserved
+                queue.deserved = deserved and {column: round(one * many) for column, one in deserved.items()}
+
     def _changed(self, queue: Queue, *, moved: bool) -> None:
         self._moved = self._moved or moved
         self._version += 1
         self.held_version += 1
+        self._unweighed.add(queue.name)
         self.changed.add(queue.name)
         self.freed.add(queue.name)
 

@@ -15,6 +15,7 @@ from math import inf
 
 from services.scheduler.core import near, quota, room
 from services.scheduler.core.earmarks import Earmark
+from services.scheduler.core.extending import unvoted
 from services.scheduler.core.foresight import Foresight, Outlook
 from services.scheduler.core.gangs import Gang, Key, OrderKey
 from services.scheduler.core.lanes import Behind, Lane, NoDomain, NoEntry, NoQuota, NoRoom, NotOpen
@@ -190,7 +191,26 @@ def _short(reason: Reason) -> Reason:
 
 def reasons_of(model: Model, lane: Lane) -> Reasons:
     """Say why the gangs of a lane wait, in as many words as a report has room for."""
-    return tuple(map(_short, explain(model, lane)[:_MOST_REASONS]))
+    return tuple(map(_short, (*explain(model, lane), *_votes(model, lane))[:_MOST_REASONS]))
+
+
+def _votes(model: Model, lane: Lane) -> Reasons:
+    """Say that the extender has yet to say who may be evicted for the first gang of a lane."""
+    head = lane.head()
+    if model.policy.extender is None or head is None:
+        return ()
+    count, why = unvoted(model, head[1].contract)
+    if not count:
+        return ()
+    error = f" ({why})" if why else ""
+    return (
+        Reason(
+            code="victims-unanswered",
+            message=f"the extender has not said yet whether {count} pods may be evicted for it{error}",
+            numbers={"pods": count},
+            next_step="wait for the extender, or look why it does not answer",
+        ),
+    )
 
 
 def explain(model: Model, lane: Lane) -> Reasons:  # noqa: PLR0911 - one for each case

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import numpy as np
 
 from services.scheduler.core.columns import BoolArray, IntArray, SlotArray
+from services.scheduler.core.extending import NAME as EXTENDER
 from services.scheduler.core.model import Model
 from services.scheduler.core.numareasons import cpus_taken, no_such_numa_nodes, not_aligning
 from services.scheduler.core.proportions import kept
@@ -23,6 +24,7 @@ _ORDER: Final = (
     "no-node-in-group",
     "no-node-open",
     "no-node-revocable",
+    "no-node-answered",
     "no-node-accepted",
     "no-node-unloaded",
     "no-node-reaches",
@@ -36,6 +38,7 @@ _ORDER: Final = (
     "nodes-of-other-groups",
     "nodes-closed",
     "nodes-revocable",
+    "nodes-unanswered",
     "nodes-refused",
     "nodes-loaded",
     "nodes-not-reaching",
@@ -278,8 +281,7 @@ def _rules(
     yield passed.reachable, "nodes-not-reaching", lambda _: "do not reach its volumes"
     policy = shape.rules.numa_policy
     yield passed.aligning, "nodes-not-aligning", lambda where: not_aligning(model, policy, where)
-    limits = ", ".join(sorted(shape.rules.limits))
-    yield passed.accepted, "nodes-refused", lambda _: f"are refused by a plugin ({limits})"
+    yield from _accepting(model, shape, slots, passed)
     yield passed.ready, "nodes-not-ready", lambda _: "are not ready"
     yield (
         ~model.nodes.over[slots],
@@ -296,6 +298,32 @@ def _limits(model: Model, where: SlotArray) -> str:
     cpu, memory = model.nodes.load.used[:, where]
     exceeded = [(cpu > limit.cpu, limit.cpu, "CPU"), (memory > limit.memory, limit.memory, "memory")]
     return " or ".join(f"{most:g}% of their {what}" for by, most, what in exceeded if by.any())
+
+
+def _accepting(
+    model: Model, shape: Shape, slots: SlotArray, passed: Refusals
+) -> Iterator[tuple[BoolArray, str, Callable[[SlotArray], str]]]:
+    """Yield which nodes plugins let pass; the extender may not have said yet."""
+    limits = ", ".join(sorted(name for name in shape.rules.limits if name != EXTENDER))
+    answers = model.nodes.answers
+    question = answers.questions.get(shape.number)
+    if question is not None:
+        refused = np.flatnonzero(~passed.accepted)
+        said = [answers.verdict(question, model.nodes.names[slot]) for slot in slots[refused].tolist()]
+        told, passes = np.ones(slots.size, np.bool_), np.ones(slots.size, np.bool_)
+        told[refused] = [one is not None and one.answered for one in said]
+        passes[refused] = [one is None or one.accepted or not one.answered for one in said]
+        errors = _most_said(one.words for one in said if one is not None and not one.answered)
+        words = _most_said(one.words for one in said if one is not None and one.answered)
+        yield told, "nodes-unanswered", lambda _: f"are waiting for an answer of the extender{errors}"
+        yield passes, "nodes-refused", lambda _: f"are refused by the extender{words}"
+    yield passed.accepted, "nodes-refused", lambda _: f"are refused by a plugin ({limits})"
+
+
+def _most_said(said: Iterable[str]) -> str:
+    """Return the most frequent words in brackets."""
+    counts = Counter(words for words in said if words)
+    return f" ({min(counts, key=lambda words: (-counts[words], words))})" if counts else ""
 
 
 def _they(where: SlotArray) -> str:
@@ -327,6 +355,7 @@ _NOWHERE: Final = {
         "no-node-aligns",
         "ask for the policy that nodes have, or look what is told of them (kubectl get numatopo)",
     ),
+    "nodes-unanswered": ("no-node-answered", "wait for the extender, or look why it does not answer"),
     "nodes-refused": ("no-node-accepted", "ask who runs the cluster what the plugin lets pass"),
     "nodes-not-ready": ("no-node-ready", "look at the nodes"),
     "nodes-over-committed": ("no-node-ready", "look at the nodes"),

@@ -12,6 +12,7 @@ import orjson
 from pumice.errors import ManifestError
 from pumice.manifest import documents
 from services.scheduler.core.configuration import configure
+from services.scheduler.core.extending import unasked
 from services.scheduler.core.policy import Policy
 from services.simulation.core.pages import charts, page
 from services.simulation.core.scenario import Document, Scenario, ScenarioError, read_scenario
@@ -92,7 +93,12 @@ def policy_of(path: str | None) -> tuple[Policy, tuple[str, ...]]:
     configured = configure(read_text(path), Policy(), installed())
     if configured.problems:
         raise ScenarioError([f"{path}: {problem}" for problem in configured.problems])
-    return configured.policy, tuple(f"{path}: {note}" for note in configured.notes)
+    notes = [f"{path}: {note}" for note in configured.notes]
+    if configured.policy.extender is not None:
+        notes.append(
+            f"{path}: the extender is not asked in a simulation: every node is accepted, and it has no vote"
+        )
+    return unasked(configured.policy), tuple(notes)
 
 
 def skipped_answers(policy: Policy) -> tuple[str, ...]:

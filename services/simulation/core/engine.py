@@ -17,6 +17,7 @@ from services.controller.core.podview import owner_job
 from services.scheduler.core.configuration import configure
 from services.scheduler.core.cycle import decide
 from services.scheduler.core.events import event_of
+from services.scheduler.core.extending import unasked
 from services.scheduler.core.model import Model
 from services.scheduler.core.policy import Policy
 from services.scheduler.core.reports import Reporter
@@ -328,7 +329,7 @@ class Simulation:
     def _config_map(self, resource: Resource, raw: JSON) -> None:
         self._keep(resource, raw)
         if key_of(raw) == POLICY and not self._fixed:
-            self._model.set_policy(configure(raw["data"][POLICY_KEY], self._policy).policy)
+            self._model.set_policy(unasked(configure(raw["data"][POLICY_KEY], self._policy).policy))
 
     def _config_map_gone(self, resource: Resource, key: Key) -> None:
         self._store.remove(resource, key)

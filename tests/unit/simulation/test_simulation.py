@@ -141,6 +141,21 @@ def test_the_policy_of_a_config_map_counts_from_when_it_appears() -> None:
     assert outcome["gangs"]["default/j"]["phase"] == "Completed"
 
 
+def test_an_extender_is_asked_by_nobody_in_a_simulation() -> None:
+    arguments = (
+        '{extender.urlPrefix: "http://127.0.0.1:1", extender.predicateVerb: p, extender.prioritizeVerb: s}'
+    )
+    conf = f"actions: allocate\ntiers: [{{plugins: [{{name: extender, arguments: {arguments}}}]}}]"
+    config = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"namespace": "volcano-system", "name": "volcano-scheduler-configmap"},
+        "data": {"volcano-scheduler.conf": conf},
+    }
+    outcome = run(node("a"), config, job("j", run_for="5s"))
+    assert outcome["gangs"]["default/j"]["phase"] == "Completed"
+
+
 def test_uids_are_the_same_each_time_so_that_names_are() -> None:
     events = run(node("a"), job("j"), pod("p"))["events"]
     assert events == run(node("a"), job("j"), pod("p"))["events"]

@@ -9,12 +9,15 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any, Final, Literal
 
+from services.scheduler.core.configuration.asking import VERBS
 from services.scheduler.core.configuration.evicting import eviction
 from services.scheduler.core.configuration.found import Configuration, Named
+from services.scheduler.core.extending import ExtenderScores
 from services.scheduler.core.load import LoadLimit, LoadScore
 from services.scheduler.core.own import Own, OwnOrder, OwnScores
 from services.scheduler.core.policy import (
     Defragmentation,
+    Extender,
     FitRule,
     Fragmentation,
     Grouping,
@@ -27,6 +30,7 @@ from services.scheduler.core.policy import (
     Window,
     Zones,
 )
+from services.scheduler.core.votes import OwnShares
 
 _OFF: Final = replace(
     Scores(),
@@ -53,7 +57,7 @@ def to_policy(found: Configuration, base: Policy, own: tuple[Own, ...] = ()) -> 
         base,
         scores=_scores(found, own),
         sharing=_sharing(found, own),
-        eviction=eviction(found, base.eviction),
+        eviction=eviction(found, base.eviction, own, _extender(found)),
         grouping=_grouping(found.plugin("nodegroup")),
         proportions=_proportions(found.plugin("resource-strategy-fit", "enablePredicate")),
         zones=_zones(found),
@@ -61,6 +65,28 @@ def to_policy(found: Configuration, base: Policy, own: tuple[Own, ...] = ()) -> 
         numa=found.plugin("numa-aware", "enablePredicate") is not None,
         load_limit=_load_limit(found),
         own=own,
+        extender=_extender(found),
+    )
+
+
+def _extender(found: Configuration) -> Extender | None:
+    """Say what is asked; a switch that is off leaves its verb out."""
+    given = _arguments(found.plugin("extender"))
+    verbs: dict[str, str] = {
+        verb: (given[f"extender.{verb}Verb"] or "") if found.plugin("extender", switch) else ""
+        for verb, switch in VERBS.items()
+    }
+    if not any(verbs.values()):
+        return None
+    return Extender(
+        given["extender.urlPrefix"] or "",
+        given["extender.httpTimeout"],
+        predicate=verbs["predicate"],
+        prioritize=verbs["prioritize"],
+        preemptable=verbs["preemptable"],
+        reclaimable=verbs["reclaimable"],
+        ignorable=given["extender.ignorable"],
+        managed=given["extender.managedResources"] or (),
     )
 
 
@@ -75,6 +101,7 @@ def _sharing(found: Configuration, own: tuple[Own, ...]) -> Sharing:
         queue_order=("priority", "share") if divider is not None and divider.on("enableQueueOrder") else (),
         gang_order=_with_broken(_gang_order(found, own)),
         waiting_limit=_arguments(found.plugin("sla")).get("sla-waiting-time"),
+        factors=tuple(OwnShares(one) for one in own if one.says("shares")),
     )
 
 
@@ -98,6 +125,8 @@ def _scores(found: Configuration, own: tuple[Own, ...]) -> Scores:
     fit = _arguments(found.plugin("resource-strategy-fit", "enableNodeOrder"))
     tied = _arguments(found.plugin("task-topology", "enableNodeOrder"))
     share = _arguments(found.plugin("deviceshare"))
+    extender = _extender(found)
+    liked = [ExtenderScores(extender)] if extender is not None and extender.prioritize else []
     share_counts = found.plugin("deviceshare", "enableNodeOrder") is not None
     weights = {field: order[f"{name}.weight"] for name, field in _NODEORDER.items()} if order else {}
     return replace(
@@ -113,7 +142,7 @@ def _scores(found: Configuration, own: tuple[Own, ...]) -> Scores:
         numa_weight=_arguments(found.plugin("numa-aware", "enableNodeOrder")).get("weight", 0.0),
         fragmentation=_fragmentation(found.plugin("fragmentation")),
         load=_load(found),
-        extra=tuple(OwnScores(one) for one in own if one.says("scores")),
+        extra=(*(OwnScores(one) for one in own if one.says("scores")), *liked),
     )
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from difflib import get_close_matches
 from typing import Final
 
-from services.scheduler.core.configuration import actions, placement, sharing
+from services.scheduler.core.configuration import actions, asking, placement, sharing
 from services.scheduler.core.configuration.found import Code, Configuration, Named
 from services.scheduler.core.configuration.measuring import METRICS, Source, flat
 from services.scheduler.core.configuration.terms import SWITCHES, Action, Argument, Plugin, Stand
@@ -172,6 +172,7 @@ def _read_metrics(found: Configuration, value: object) -> None:
 
 
 def _check_together(found: Configuration) -> None:
+    asking.check(found)
     drf, proportion = found.plugin("drf", "enableHierarchy"), found.plugin("proportion")
     if drf is not None and proportion is not None:
         words = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from services.scheduler.core.configuration.asking import EXTENDER
 from services.scheduler.core.configuration.terms import Argument, Plugin, Stand, Vote, flag
 from services.scheduler.core.configuration.values import (
     DURATION,
@@ -11,7 +12,6 @@ from services.scheduler.core.configuration.values import (
     INTERVAL,
     LISTING,
     MAPPING,
-    TEXT,
     number,
     whole,
 )
@@ -176,29 +176,6 @@ PLUGINS: Final = (
             Argument("labelSelector", MAPPING, None, "of which pods"),
         ),
     ),
-    Plugin(
-        "extender",
-        "a program asked over HTTP",
-        Stand.REFUSED,
-        "write a plugin instead (examples/plugins): it is asked about all nodes at once, in the process",
-        arguments=(
-            Argument("extender.urlPrefix", TEXT, None, "where"),
-            Argument("extender.httpTimeout", DURATION, "1s", "for how long"),
-            Argument("extender.onSessionOpenVerb", TEXT, None, "path"),
-            Argument("extender.onSessionCloseVerb", TEXT, None, "path"),
-            Argument("extender.predicateVerb", TEXT, None, "path"),
-            Argument("extender.prioritizeVerb", TEXT, None, "path"),
-            Argument("extender.preemptableVerb", TEXT, None, "path"),
-            Argument("extender.reclaimableVerb", TEXT, None, "path"),
-            Argument("extender.queueOverusedVerb", TEXT, None, "path"),
-            Argument("extender.jobEnqueueableVerb", TEXT, None, "path"),
-            Argument("extender.jobEnqueuedVerb", TEXT, None, "path"),
-            Argument("extender.jobReadyVerb", TEXT, None, "path"),
-            Argument("extender.allocateFuncVerb", TEXT, None, "path"),
-            Argument("extender.deallocateFuncVerb", TEXT, None, "path"),
-            flag("extender.ignorable", "go on without an answer", default=False),
-            Argument("extender.managedResources", LISTING, None, "pods with these only"),
-        ),
-    ),
+    EXTENDER,
 )
 """In the order in which they are told."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from math import isfinite
+from urllib.parse import urlsplit
 
 from shared.api.duration import parse_duration
 
@@ -185,7 +186,28 @@ def _listing(value: object) -> tuple[object, ...]:
     return tuple(value)
 
 
+def _url(value: object) -> str:
+    wanted = "an address such as http://127.0.0.1:8080/extender"
+    text = value.strip() if isinstance(value, str) else ""
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError(wanted)
+    return text.rstrip("/")
+
+
+def _resources(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+        raise ValueError("a list of resources")
+    return tuple(dict.fromkeys(value))
+
+
 BOOLEAN = Kind("true or false", _boolean)
+URL = Kind("address", _url)
+RESOURCES = Kind("list of resources", _resources)
 TEXT = Kind("text", _text)
 NAMES = Kind("names, by commas", _names)
 DURATION = Kind("time", _duration)
