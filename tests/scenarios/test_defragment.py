@@ -169,6 +169,24 @@ MOVES = [
     ),
 ]
 
+SHARED = [
+    Scenario(
+        "a pod with part of a GPU moves to another one when a whole one is needed",
+        nodes=[node("n1", gpu=1, shared=1), node("n2", gpu=1, shared=1)],
+        jobs=[job("a", part=600)],
+        then=[
+            submits(job("x", part=500)),
+            submits(job("c", part=400)),
+            finishes("x"),
+            passes(60),
+            submits(job("big", part=1000, at=60)),
+        ],
+        policy=moving(),
+        evicted=["c-worker-0"],
+        expect={"big": placed(n2=1), "a": placed(n1=1), "c": placed(n1=1)},
+    ),
+]
+
 STAYS = [
     Scenario(
         "a gang on several nodes moves as a whole or not at all",
@@ -386,7 +404,7 @@ WHEN = [
 ]
 
 
-@pytest.mark.parametrize("scenario", MOVES, ids=lambda one: one.name)
+@pytest.mark.parametrize("scenario", [*MOVES, *SHARED], ids=lambda one: one.name)
 def test_gangs_move(scenario: Scenario) -> None:
     scenario.run()
 

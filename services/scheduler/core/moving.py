@@ -26,7 +26,7 @@ from services.scheduler.core.landing import Landing, freed
 from services.scheduler.core.lanes import Lane, NoDomain, NoRoom
 from services.scheduler.core.layout import is_laid_out, layout_of
 from services.scheduler.core.model import Model
-from services.scheduler.core.placing import place, place_shapes
+from services.scheduler.core.placing import place, place_shapes, places_of
 from services.scheduler.core.plan import Plan, Trial
 from services.scheduler.core.resources import PODS
 from services.scheduler.core.search import Found, Request, Search
@@ -68,10 +68,10 @@ class Mover:
         """When the next pod may move that may not now (POSIX seconds)."""
 
     def asks(self, lane: Lane, gang: Gang) -> bool:
-        """Whether others may move for the first gang of a lane, and it could help. Parts of nodes stay."""
+        """Whether others may move for the first gang of a lane, and it could help. Aligned pods stay."""
         lacks = not lane.surplus and isinstance(lane.stop, NoRoom | NoDomain)
-        parts = any(shape.apart for shape in lane.offered)
-        return lacks and not parts and gang.contract.priority_class not in self._model.peaceful
+        aligned = any(shape.aligned for shape in lane.offered)
+        return lacks and not aligned and gang.contract.priority_class not in self._model.peaceful
 
     def scattered(self, lane: Lane) -> float:
         """Return which part of the scarcest thing that a lane lacks is free where none of its pods fit.
@@ -192,12 +192,12 @@ class Mover:
         return np.flatnonzero(may & ~waits)
 
     def _is_at_rest(self, gang: Gang) -> bool:
-        """Whether a gang has its minimum and no room kept elsewhere, and its pods no parts of nodes."""
+        """Whether a gang has its minimum and no room kept elsewhere, and its pods no CPUs of NUMA nodes."""
         model, needs = self._model, gang.needs
         kept = model.earmarks.of(gang.key) or model.reservations.of(gang.key)
-        parts = any(task.shape.apart for task in gang.tasks)
+        aligned = any(task.shape.aligned for task in gang.tasks)
         ours = gang.contract.pool == model.pool and model.queues.get(gang.contract.queue).known
-        return ours and not (needs.must or needs.short or kept or parts)
+        return ours and not (needs.must or needs.short or kept or aligned)
 
     def _has_other_room(self, bundle: Bundle) -> bool:
         """Whether one of its pods would fit elsewhere now: else it has nowhere to go."""
@@ -261,12 +261,7 @@ class Mover:
         if stop is not None:
             trial.rollback(mark)
             return None
-        found: dict[Shape, dict[int, int]] = {}
-        for shape, taken in trial.since(mark):
-            on = found.setdefault(shape, {})
-            for slot, count in zip(taken.slots, taken.counts, strict=True):
-                on[slot] = on.get(slot, 0) + count
-        return [(shape, list(on), list(on.values())) for shape, on in found.items()]
+        return [(shape, list(on), list(on.values())) for shape, on in places_of(trial.since(mark)).items()]
 
 
 class _Allowed:

@@ -115,6 +115,45 @@ def test_these_worlds_are_ones_in_which_gangs_move() -> None:
     assert moved >= 15
 
 
+def shared(seed: int) -> World:
+    """Nodes with GPUs of which pods have parts; some have ended, and one comes that needs whole ones."""
+    dice = random.Random(seed)
+    world = World(moving())
+    world.queue(queue("default"))
+    for number in range(dice.randint(2, 4)):
+        gpus = dice.randint(1, 3)
+        world.node(node(f"n{number}", gpu=gpus, shared=gpus))
+    for number in range(14):
+        part = dice.choice([200, 300, 500, 500, 700])
+        world.submit(job(f"small{number}", gang=dice.choice([1, 1, 2]), part=part, at=number))
+    world.settle()
+    for gang in sorted(world.books.gangs):
+        if dice.random() < 0.5 or not any(pod.node for pod in world.members(gang)):
+            world.remove_gang(gang)
+    world.settle()
+    world.pass_time(60)
+    world.submit(job("big", part=1000, parts=dice.choice([1, 1, 2]), at=50))
+    return world
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_pods_with_parts_of_gpus_move_only_if_all_of_them_land(seed) -> None:
+    world = shared(seed)
+    decisions = world.decide()
+    moved = {one.gang for decision in decisions for one in decision.evictions}
+    before = {pod.name for pod in world.books.pods.values() if pod.gang in moved}
+    for decision in decisions:
+        world.carry_out(decision)
+    world.victims_go()
+    world.settle()
+    assert not moved or all(pod.node for pod in world.members(("ns", "big")))
+    assert before == {pod.name for pod in world.books.pods.values() if pod.gang in moved and pod.node}
+
+
+def test_in_some_of_these_worlds_pods_with_parts_of_gpus_move() -> None:
+    assert sum(any(one.evictions for one in shared(seed).decide()) for seed in range(60)) >= 5
+
+
 LEAST = Scores(binpack_weight=0.0, least_requested_weight=1.0)
 """Pods are spread, so that there is little room in one piece."""
 ODDS = {
