@@ -70,7 +70,7 @@ class Evictor:
         if not news:
             return []
         turns = {queue: self._turn(queue) for queue in {lane.queue for lane, _ in found}}
-        return sorted(found, key=lambda item: (*turns[item[0].queue], item[1].order))
+        return sorted(found, key=lambda item: (turns[item[0].queue], item[1].order))
 
     def find_for(self, lane: Lane, gang: Gang) -> Found | None:
         """As :meth:`find`, for a gang that is in no lane of the model; ``lane`` says what stopped it."""

@@ -541,6 +541,8 @@ class Model:
                     asks = pod.shape.contract.model_copy(update=said)
                     pod.shape = self.shapes.intern(asks, old.contract.namespace, lot)
             new = self._install(old.contract, old)
+            if lot != old.lot:
+                continue  # room is kept where the gang may not run any more: what does not suit it goes
             shapes = {was.shape.number: now.shape for was, now in zip(old.tasks, new.tasks, strict=True)}
             for mark in (self.earmarks.of(old.key), self.reservations.of(old.key)):
                 if mark is not None:

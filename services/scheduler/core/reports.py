@@ -190,7 +190,16 @@ def _short(reason: Reason) -> Reason:
 
 
 def reasons_of(model: Model, lane: Lane) -> Reasons:
-    """Say why the gangs of a lane wait, in as many words as a report has room for."""
+    """Say why the gangs of a lane wait, in as many words as a report has room for.
+
+    What is reserved for the first of them is free to it.
+    """
+    head = lane.head()
+    with model.reservations.lifted(() if head is None else (head[1].key,)):
+        return _reasons_of(model, lane)
+
+
+def _reasons_of(model: Model, lane: Lane) -> Reasons:
     return tuple(map(_short, (*explain(model, lane), *_votes(model, lane))[:_MOST_REASONS]))
 
 

@@ -347,7 +347,6 @@ _NOWHERE: Final = {
     "nodes-revocable": ("no-node-revocable", "say that the pods are volcano.sh/preemptable, or add nodes"),
     "nodes-loaded": ("no-node-unloaded", "wait until they have less to do, or raise the thresholds of usage"),
     "nodes-not-reaching": (
-        "no-node-unloaded",
         "no-node-reaches",
         "look where its claims' volumes can be reached from, and which topologies their class allows",
     ),
