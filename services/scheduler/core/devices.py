@@ -14,7 +14,7 @@ after the other, the largest part first, and how many such pods fit is found by 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -108,6 +108,13 @@ class Devices:
             self._nodes.fit_columns()
             found = shape.placed[parts] = shape.on(amounts, devices=tuple(at for at, _, _ in parts))
         return found
+
+    def like(self, shape: Shape, bare: Shape) -> Shape:
+        """Return a shape with the same parts of devices as another one that asks for the same."""
+        if not shape.on_devices:
+            return bare
+        parts = next(parts for parts, one in shape.bare.placed.items() if one is shape)
+        return self.on(bare, cast("tuple[Part, ...]", parts))
 
     def _memory_on(self, request: DeviceRequest, at: int, slot: int) -> int:
         if not request.memory_percent:

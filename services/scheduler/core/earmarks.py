@@ -11,7 +11,7 @@ until they have left and are made anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,12 +81,10 @@ class Earmark:
         choice = choice_of(gang)
         return needs == kept or (choice is not None and choice.allows(kept))
 
-    def reshape(self, shapes: Mapping[int, Shape]) -> None:
-        """Keep the room for others of the same amounts: a gang's shapes, by the numbers of those before."""
-        self.places = tuple(
-            (shape if shape.on_devices else shapes.get(shape.number, shape), slots, counts)
-            for shape, slots, counts in self.places
-        )
+    def reshape(self, shapes: Iterable[Shape]) -> None:
+        """Keep the room for others of the same amounts: the gang's shapes as they are now, in order."""
+        now = zip(shapes, self.places, strict=True)
+        self.places = tuple((shape, slots, counts) for shape, (_, slots, counts) in now)
 
     def divide(self, gang: Gang) -> tuple[list[Pick], list[tuple[Shape, list[int], list[int]]]]:
         """Return the members of a gang that moves which have room here, the minimum first, and where.

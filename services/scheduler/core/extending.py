@@ -102,7 +102,9 @@ def unasked(policy: Policy) -> Policy:
 def _without_votes(tiers: tuple[tuple[VictimFilter, ...], ...]) -> tuple[tuple[VictimFilter, ...], ...]:
     """Drop its votes, and tiers in which it alone votes unless there is no other."""
     always = set.intersection(*map(set, tiers)) if tiers else set()
-    left = [tuple(one for one in tier if not isinstance(one, ExtenderVote)) for tier in tiers]
+    left: list[tuple[VictimFilter, ...]] = [
+        tuple(one for one in tier if not isinstance(one, ExtenderVote)) for tier in tiers
+    ]
     some = [tier for tier, before in zip(left, tiers, strict=True) if tier == before or set(tier) - always]
     return tuple(some or left[:1])
 

@@ -6,7 +6,7 @@ objects may come in any order. What becomes of decisions is in ``results``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from math import inf
 
@@ -543,10 +543,14 @@ class Model:
             new = self._install(old.contract, old)
             if lot != old.lot:
                 continue  # room is kept where the gang may not run any more: what does not suit it goes
-            shapes = {was.shape.number: now.shape for was, now in zip(old.tasks, new.tasks, strict=True)}
+            shapes = {was.shape: now.shape for was, now in zip(old.tasks, new.tasks, strict=True)}
             for mark in (self.earmarks.of(old.key), self.reservations.of(old.key)):
                 if mark is not None:
-                    mark.reshape(shapes)
+                    mark.reshape([self._like(one, shapes) for one, _, _ in mark.places])
+
+    def _like(self, shape: Shape, shapes: Mapping[Shape, Shape]) -> Shape:
+        """Return a gang's shape as it is now, on the same devices; ``shapes``: by what they were."""
+        return self.devices.like(shape, shapes.get(shape.bare, shape.bare))
 
     def _declared(self, pod: Pod) -> tuple[float, int]:
         """Return when a pod ends at the latest, and its priority or its gang's, whichever is the higher."""
