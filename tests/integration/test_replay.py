@@ -215,6 +215,14 @@ async def test_who_ran_in_a_shadow_by_what_was_learned_does_so_again() -> None:
     assert sum(len(one.again) for one in made) == len(await world.decisions())
 
 
+async def _halves(world: Cluster) -> None:
+    """Have a gang on half of each node, which could go to the other one."""
+    for name in "abcd":
+        await _comes(world, name, 4)
+    for name in "bd":
+        await world.finish(name)
+
+
 async def _two_nodes() -> Cluster:
     world = Cluster()
     await world.start()
@@ -245,10 +253,7 @@ async def _comes(world: Cluster, name: str, gpus: int) -> None:
 async def test_who_moved_because_somebody_asked_moves_again() -> None:
     world = await _two_nodes()
     async with world.carried_out(), running(world):
-        for name in "abcd":
-            await _comes(world, name, 4)
-        for name in "bd":
-            await world.finish(name)
+        await _halves(world)
         await _comes(world, "large", 8)
         await _ask(world)
     assert "large" in world.running
@@ -261,10 +266,7 @@ async def test_what_was_asked_before_there_was_anything_to_move_moves_nobody_in_
     """The look that found nothing is in no record."""
     world = await _two_nodes()
     async with world.carried_out(), running(world):
-        for name in "abcd":
-            await _comes(world, name, 4)
-        for name in "bd":
-            await world.finish(name)
+        await _halves(world)
         await _ask(world)
         await _comes(world, "large", 8)
         await _comes(world, "small", 0)

@@ -10,14 +10,12 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from services.scheduler.core.choice import choice_of, choose
 from services.scheduler.core.decisions import Decision
-from services.scheduler.core.displace import begin, kept_rows
+from services.scheduler.core.displace import kept_rows, kept_until, leave_for
 from services.scheduler.core.gangs import Gang
 from services.scheduler.core.lanes import Lane
 from services.scheduler.core.model import Model
 from services.scheduler.core.moving import Mover, Moves
-from services.scheduler.core.results import keep_room, launch_evictions
 from shared.events.contracts import Eviction, Reservation
 
 _WORK: Final = "defragment"
@@ -85,20 +83,8 @@ def _moves(
 
 
 def _decide(model: Model, gang: Gang, moves: Moves, now: datetime) -> Decision:
-    if choice_of(gang) is not None:
-        choose(gang, {shape: sum(counts) for shape, _, counts in moves.places})
-    decision = begin(model, gang, now, enqueue=False)
-    until = now + model.policy.eviction.earmark
-    decision.evictions = tuple(_leaving(model, gang, moves))
-    decision.reservations = (
-        *kept_rows(model, gang, gang.needs.must, moves.places, until),
-        *_homes(model, moves, until),
-    )
-    model.waiting.leave(gang)
-    launch_evictions(model, decision, now)
-    keep_room(model, gang, decision)
-    model.set_wanted(gang, gang.needs.more)  # room is kept for the others
-    return decision
+    homes = _homes(model, moves, kept_until(model, now))
+    return leave_for(model, gang, moves.places, _leaving(model, gang, moves), now, homes)
 
 
 def _leaving(model: Model, gang: Gang, moves: Moves) -> Iterable[Eviction]:

@@ -30,7 +30,7 @@ def make_room(model: Model, now: datetime) -> tuple[list[Decision], float | None
         with model.reservations.lifted((gang.key,)):
             found = evictor.find(lane, gang)
         if found is not None:
-            decisions.append(_decide(model, gang, found, now))
+            decisions.append(leave_for(model, gang, found.places, evictions(model, gang, found), now))
             evictor.forget()
     return decisions, evictor.cool_at
 
@@ -54,18 +54,31 @@ def begin(model: Model, gang: Gang, now: datetime, *, enqueue: bool) -> Decision
     )
 
 
-def _decide(model: Model, gang: Gang, found: Found, now: datetime) -> Decision:
+def leave_for(
+    model: Model,
+    gang: Gang,
+    places: Sequence[Places],
+    leaving: Iterable[Eviction],
+    now: datetime,
+    homes: Iterable[Reservation] = (),
+) -> Decision:
+    """Decide that pods leave, and keep the room where the gang goes; ``homes`` is what is kept for others."""
     if choice_of(gang) is not None:
-        choose(gang, {shape: sum(counts) for shape, _, counts in found.places})
+        choose(gang, {shape: sum(counts) for shape, _, counts in places})
     decision = begin(model, gang, now, enqueue=False)
-    decision.evictions = tuple(evictions(model, gang, found))
-    until = now + model.policy.eviction.earmark
-    decision.reservations = tuple(kept_rows(model, gang, gang.needs.must, found.places, until))
+    decision.evictions = tuple(leaving)
+    kept = kept_rows(model, gang, gang.needs.must, places, kept_until(model, now))
+    decision.reservations = (*kept, *homes)
     model.waiting.leave(gang)
     launch_evictions(model, decision, now)
     keep_room(model, gang, decision)
     model.set_wanted(gang, gang.needs.more)  # room is kept for the others
     return decision
+
+
+def kept_until(model: Model, now: datetime) -> datetime:
+    """Return for how long room is kept that is decided on now."""
+    return now + model.policy.eviction.earmark
 
 
 def evictions(model: Model, gang: Gang, found: Found) -> Iterable[Eviction]:
