@@ -6,7 +6,8 @@ made sensibly. And what a job asks for that this version does not do, so that it
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from datetime import timedelta
 from typing import Final
 
 from services.controller.core.dependencies import dependency_problem
@@ -18,9 +19,11 @@ from services.controller.core.shapes import shape_of
 from services.controller.core.tasktopology import topology_problem
 from shared.api import names
 from shared.api.batch import MOST_PODS, TopologyPolicy
+from shared.api.duration import parse_duration
 
 _NUMA_AWARE: Final = "numa-aware"
 """Volcano's plugin that heeds NUMA policies."""
+_TIMES: Final = (names.SLA_WAITING_TIME, names.SHORT_SLA_WAITING_TIME, names.COOLDOWN_TIME, names.RUN_TIME)
 _MOST_WORDS: Final = 1000
 """Characters of a problem: it may quote a name of any length, and is written into the job's status."""
 
@@ -129,4 +132,20 @@ def not_applied(wanted: Wanted, policy: str = "") -> tuple[str, ...]:
         topology_problem(wanted.annotations, {task.name for task in wanted.tasks}),
         budget_problem(wanted.annotations),
     )
-    return (*found, *(one for one in problems if one is not None))
+    return (*found, *(one for one in problems if one is not None), *_no_times(wanted))
+
+
+def _no_times(wanted: Wanted) -> Iterable[str]:
+    """Yield the annotations that should be times and are none: nothing is done by them."""
+    marks = {f"annotation {key}": wanted.annotations.get(key, "") for key in _TIMES}
+    for task in wanted.tasks:
+        text = task.spec.template.metadata.annotations.get(names.COOLDOWN_TIME, "")
+        marks[f"annotation {names.COOLDOWN_TIME} of task {task.name}"] = text
+    for what, text in marks.items():
+        try:
+            found = parse_duration(text or "0")
+        except ValueError as error:
+            yield f"{what}: {error}"
+        else:
+            if found < timedelta(0):
+                yield f"{what}: {text} is less than nothing"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from services.controller.core.checks import not_applied
@@ -45,6 +47,38 @@ PARTS = {"totalPartitions": 2, "partitionSize": 2}
 )
 def test_what_is_not_applied_is_named(spec, expected):
     assert not_applied(wanted(**spec)) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "says"),
+    [
+        ("sla-waiting-time", "soon", "'soon' is not a duration: write for example 90s, 10m or 1h30m"),
+        (
+            "volcano.sh/sla-waiting-time",
+            "1 h",
+            "'1 h' is not a duration: write for example 90s, 10m or 1h30m",
+        ),
+        ("volcano.sh/cooldown-time", "600", "'600' is not a duration: write for example 90s, 10m or 1h30m"),
+        ("pumice.dev/run-time", "-1h", "-1h is less than nothing"),
+    ],
+)
+def test_annotations_that_should_be_times_and_are_none_are_named(key, text, says):
+    job = wanted()
+    assert not_applied(replace(job, annotations={**job.annotations, key: text})) == (
+        f"annotation {key}: {says}",
+    )
+
+
+def test_a_cool_down_of_pods_that_is_no_time_is_named():
+    one = annotated(task("a"), {"volcano.sh/cooldown-time": "later"})
+    (said,) = not_applied(wanted(tasks=[one]))
+    assert said.startswith("annotation volcano.sh/cooldown-time of task a: 'later' is not a duration")
+
+
+def test_times_that_can_be_read_are_applied():
+    job = wanted(tasks=[annotated(task("a"), {"volcano.sh/cooldown-time": "0"})])
+    times = {"sla-waiting-time": "1h", "volcano.sh/cooldown-time": "600s", "pumice.dev/run-time": "1h30m"}
+    assert not_applied(replace(job, annotations={**job.annotations, **times})) == ()
 
 
 def test_numa_policies_are_applied_where_the_schedulers_policy_says_so():
