@@ -72,7 +72,12 @@ def run(
         way = POLICIES[name]
         gate = None if way.gate is None else way.gate()
         outcomes[name] = TraceRun(told if way.declares else trace, cluster, way.policy, gate).run()
-        table.rows.append({"policy": name, **row(outcomes[name]), "CPU s": time.process_time() - started})
+        found: Row = {"policy": name, **row(outcomes[name]), "CPU s": time.process_time() - started}
+        table.rows.append(found)
+        told_now = ", ".join(
+            f"{what} {much:.3g}" for what, much in found.items() if isinstance(much, int | float)
+        )
+        print(f"{name}: {told_now}", file=sys.stderr, flush=True)
     return outcomes
 
 
