@@ -209,4 +209,5 @@ class Reservations:
 
 
 def _padded(amounts: IntArray, height: int) -> IntArray:
-    return np.pad(amounts, ((0, height - amounts.shape[0]), (0, 0)))
+    more = height - amounts.shape[0]
+    return np.pad(amounts, ((0, more), (0, 0))) if more else amounts
