@@ -38,7 +38,14 @@ from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Final, Literal, cast
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidatorFunctionWrapHandler
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    ValidatorFunctionWrapHandler,
+)
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, core_schema
 
@@ -594,7 +601,7 @@ class CommandPool(Contract):
     TYPE = "dev.pumice.pool.command.v1"
     pool: str
     action: PoolAction
-    at: datetime
+    at: AwareDatetime
     reason: str = ""
     issued_by: str = ""
 

@@ -8,7 +8,11 @@ from datetime import timedelta
 import pytest
 
 from services.scheduler.core.decisions import Decision
-from services.scheduler.core.policy import Defragmentation, Policy
+from services.scheduler.core.defragment import defragment
+from services.scheduler.core.gangs import Gang
+from services.scheduler.core.lanes import Lane
+from services.scheduler.core.moving import Mover, Moves
+from services.scheduler.core.policy import Backfill, Defragmentation, Policy
 from shared.events import contracts as c
 from tests.scenarios.scenario import (
     RUNNING,
@@ -27,7 +31,7 @@ from tests.scenarios.scenario import (
     waits,
 )
 from tests.scenarios.test_topology import hypernode, near
-from tests.scenarios.world import World
+from tests.scenarios.world import START, World
 
 MOVING = Defragmentation(enabled=True, after=timedelta(0), rest=timedelta(0))
 
@@ -184,6 +188,23 @@ SHARED = [
         policy=moving(),
         evicted=["c-worker-0"],
         expect={"big": placed(n2=1), "a": placed(n1=1), "c": placed(n1=1)},
+    ),
+]
+
+BUDGETED = [
+    Scenario(
+        "a pod moves that a disruption budget lets go",
+        nodes=TWO,
+        jobs=HALVES,
+        then=[
+            budget(1),
+            *APART,
+            *(told(f"{name}-worker-0", budgets=("b",)) for name in "ac"),
+            submits(big()),
+        ],
+        policy=moving(),
+        evicted=["c-worker-0"],
+        expect={"big": placed(n2=1)},
     ),
 ]
 
@@ -404,7 +425,7 @@ WHEN = [
 ]
 
 
-@pytest.mark.parametrize("scenario", [*MOVES, *SHARED], ids=lambda one: one.name)
+@pytest.mark.parametrize("scenario", [*MOVES, *SHARED, *BUDGETED], ids=lambda one: one.name)
 def test_gangs_move(scenario: Scenario) -> None:
     scenario.run()
 
@@ -520,3 +541,63 @@ def test_room_to_move_to_is_kept_for_a_bounded_time() -> None:
     world.pass_time(601)
     world.decide()
     assert len(world.model.earmarks) == 0
+
+
+def test_a_look_in_vain_is_followed_by_another_one_after_the_pause_if_anything_happened_meanwhile() -> None:
+    world = World(moving())
+    world.queue(queue("default"))
+    for one in TWO:
+        world.node(one)
+    for gang in HALVES:
+        world.submit(gang)
+    world.settle()
+    world.pass_time(60)
+    world.submit(big())
+    assert world.decide() == []
+    world.pass_time(10)
+    for step in APART[:2]:
+        step(world)
+    assert world.decide() == []
+    assert defragment(world.model, world.now) == ([], START + timedelta(seconds=120))
+    world.pass_time(50)
+    (decision,) = world.decide()
+    assert [one.pod for one in decision.evictions] == ["c-worker-0"]
+
+
+def test_a_gang_that_nobody_can_move_for_is_searched_for_once_while_nothing_changes(monkeypatch) -> None:
+    searched: list[str] = []
+    find = Mover._find
+
+    def noted(self: Mover, lane: Lane, gang: Gang) -> Moves | None:
+        searched.append(gang.contract.name)
+        return find(self, lane, gang)
+
+    monkeypatch.setattr(Mover, "_find", noted)
+    world = World(replace(moving(), hold=timedelta(0), backfill=Backfill(enabled=False)))
+    world.queue(queue("default"))
+    for one in TWO:
+        world.node(one)
+    world.submit(job("there", gang=2, gpu=3, preemptable=False))
+    world.pass_time(60)
+    for number in range(20):
+        world.submit(job(f"a{number}", gang=2 + number, gpu=2, at=60))
+    for _ in range(4):
+        world.decide()
+        world.pass_time(61)
+    assert sorted(searched) == sorted(f"a{number}" for number in range(20))  # those behind the first 16, too
+
+
+@pytest.mark.parametrize("off", [timedelta(days=40_000), timedelta(minutes=3), timedelta(minutes=-3)])
+def test_what_was_asked_long_ago_or_is_to_come_moves_nobody(off: timedelta) -> None:
+    world = World()
+    world.queue(queue("default"))
+    for one in TWO:
+        world.node(one)
+    for gang in HALVES:
+        world.submit(gang)
+    world.settle()
+    for step in (*APART, submits(big())):
+        step(world)
+    world.model.ask_to_move(world.now + off)
+    assert world.decide() == []
+    assert world.model.asked is None

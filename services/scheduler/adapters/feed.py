@@ -108,7 +108,7 @@ class Feed:
         return isinstance(event, c.TemplateRunTimes) or delivery.value is None
 
     def _command(self, delivery: Delivery) -> bool:
-        event = self._read(delivery)
+        event = self._read(delivery) if delivery.key == self._model.pool.encode() else None
         if not isinstance(event, c.CommandPool) or event.pool != self._model.pool:
             return False
         match event.action:
@@ -128,12 +128,14 @@ class Feed:
 
     def _answer(self, delivery: Delivery) -> bool:
         pool, _, question = (delivery.key or b"").decode(errors="replace").rpartition("/")
+        if pool != self._model.pool:
+            return False
         event = self._read(delivery)
         if isinstance(event, c.ExtenderAnswered):
             self._model.apply_answer(event)
         elif delivery.value is None:
             self._model.forget_answer(pool, question)
-        return pool == self._model.pool
+        return True
 
     def _fact(self, fact: c.Contract) -> None:
         match fact:

@@ -21,7 +21,7 @@ from shared.events.contracts import Eviction, Reservation
 _WORK: Final = "defragment"
 """Its name among the work that pauses."""
 _IN_TIME: Final = timedelta(minutes=2)
-"""It is done for whoever asked no longer ago than this: others have given up, or asked an earlier one."""
+"""It is done for whoever asked no longer ago than this, by clocks that differ by no more."""
 _MOST_SEARCHES: Final = 16
 """In one look: so that a cycle does not wait for all that wait."""
 
@@ -33,7 +33,7 @@ def defragment(model: Model, now: datetime) -> tuple[list[Decision], datetime | 
     moves that is at once, at those who were behind.
     """
     policy = model.policy.defragmentation
-    asked = model.asked is not None and model.asked + _IN_TIME > now
+    asked = model.asked is not None and abs(now - model.asked) < _IN_TIME
     if not (policy.enabled or asked):
         model.asked = None
         return [], None
@@ -42,18 +42,17 @@ def defragment(model: Model, now: datetime) -> tuple[list[Decision], datetime | 
     heads = list(_heads(model, mover))
     due = [(lane, gang) for lane, gang in heads if gang.contract.ready_since + late <= now]
     again = model.pauses.get(_WORK, now)
+    later = [at for _, gang in heads if (at := gang.contract.ready_since + policy.after) > now]
     if due and (asked or again <= now):
         decisions = list(_moves(model, mover, due, now))
         if decisions:
             return decisions, now
         again = model.pauses[_WORK] = now + policy.period
+        later += _rested(mover)
+    elif due:
+        later.append(again)
     model.asked = None
-    if not heads or not policy.enabled:
-        return [], None
-    later = [at for _, gang in heads if (at := gang.contract.ready_since + policy.after) > now]
-    if mover.rested_at is not None:
-        later.append(datetime.fromtimestamp(mover.rested_at, UTC))
-    return [], max(again, min(later)) if later else None
+    return [], max(again, min(later)) if later and policy.enabled else None
 
 
 def _heads(model: Model, mover: Mover) -> Iterable[tuple[Lane, Gang]]:
@@ -66,12 +65,19 @@ def _heads(model: Model, mover: Mover) -> Iterable[tuple[Lane, Gang]]:
     return sorted(found, key=lambda one: (-one[1].contract.priority, one[1].contract.ready_since, one[1].key))
 
 
+def _rested(mover: Mover) -> list[datetime]:
+    """Return when the next pod may move that may not now."""
+    return [] if mover.rested_at is None else [datetime.fromtimestamp(mover.rested_at, UTC)]
+
+
 def _moves(
     model: Model, mover: Mover, heads: Iterable[tuple[Lane, Gang]], now: datetime
 ) -> Iterable[Decision]:
-    left = _MOST_SEARCHES
+    left, threshold = _MOST_SEARCHES, model.policy.defragmentation.threshold
     for lane, gang in heads:
-        if mover.scattered(lane) < model.policy.defragmentation.threshold:
+        if threshold and mover.scattered(lane) < threshold:
+            continue
+        if mover.is_vain(lane, gang):
             continue
         with model.reservations.lifted((gang.key,)):
             found = mover.find(lane, gang)

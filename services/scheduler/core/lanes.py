@@ -97,11 +97,11 @@ Scarce = tuple[str, int, str]
 
 @dataclass(frozen=True, slots=True)
 class InVain:
-    """A search for victims that found nobody: it would not while all that it has ``seen`` is the same."""
+    """A search that found nobody to leave: it would not while all that it has ``seen`` is the same."""
 
     seen: Hashable
     until: float | None
-    """When more pods may be evicted than then (POSIX seconds)."""
+    """When more pods may leave than then (POSIX seconds)."""
 
 
 @dataclass(slots=True, eq=False)
@@ -139,6 +139,8 @@ class Lane:
     """Whether its gangs would land if nobody else were there, as of what that depends on."""
     in_vain: InVain | None = None
     """The last search for victims for its head, if it was one in vain."""
+    unmoved: InVain | None = None
+    """The last search for who moves for its head, if it was one in vain."""
     followers: dict[Lane, None] = field(default_factory=dict["Lane", None])
     heap: list[tuple[OrderKey, int, Gang]] = field(default_factory=list[tuple[OrderKey, int, Gang]])
     size: int = 0

@@ -9,7 +9,7 @@ What moves of a gang is what it could give up to another: pods beyond its minimu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -23,7 +23,7 @@ from services.scheduler.core.future import Future
 from services.scheduler.core.gangs import Gang, Pick
 from services.scheduler.core.index import Taken
 from services.scheduler.core.landing import Landing, freed
-from services.scheduler.core.lanes import Lane, NoDomain, NoRoom
+from services.scheduler.core.lanes import InVain, Lane, NoDomain, NoRoom
 from services.scheduler.core.layout import is_laid_out, layout_of
 from services.scheduler.core.model import Model
 from services.scheduler.core.placing import place, place_shapes, places_of
@@ -66,6 +66,7 @@ class Mover:
         """How long after it was bound a pod stays where it is."""
         self.rested_at: float | None = None
         """When the next pod may move that may not now (POSIX seconds)."""
+        model.victims.refresh()
 
     def asks(self, lane: Lane, gang: Gang) -> bool:
         """Whether others may move for the first gang of a lane, and it could help. Aligned pods stay."""
@@ -87,8 +88,37 @@ class Mover:
         total = int(free.sum())
         return 1 - min(1.0, self._model.index(shape).total * amount / total) if total else 1.0
 
+    def is_vain(self, lane: Lane, gang: Gang) -> bool:
+        """Whether nothing has changed on which a search depends that found nobody."""
+        vain = lane.unmoved
+        over = vain is not None and vain.until is not None and vain.until <= self._now
+        if vain is None or over or vain.seen != self._seen(gang):
+            return False
+        self.rested_at = earlier(self.rested_at, vain.until)
+        return True
+
+    def _seen(self, gang: Gang) -> Hashable:
+        """Return all that a search for a gang of a lane depends on, but for the time."""
+        model = self._model
+        return (
+            gang.contract.priority,
+            gang.key if model.reservations.of(gang.key) is not None else None,
+            self._rest,
+            model.victims.version,
+            model.nodes.room_version,
+            model.nodes.capacity_version,
+            model.queues.held_version,
+        )
+
     def find(self, lane: Lane, gang: Gang) -> Moves | None:
         """Return who moves where, None when that does not help."""
+        before, self.rested_at = self.rested_at, None
+        found = self._find(lane, gang)
+        lane.unmoved = InVain(self._seen(gang), self.rested_at) if found is None else None
+        self.rested_at = earlier(before, self.rested_at)
+        return found
+
+    def _find(self, lane: Lane, gang: Gang) -> Moves | None:
         if not (self._is_free_in_sum(lane) and could_ever_fit(self._model, lane) and self._may_start(lane)):
             return None
         bundles = self._bundles(lane, gang)
@@ -177,7 +207,6 @@ class Mover:
     def _rows(self, priority: int) -> SlotArray:
         """Return the pods of no higher priority that may be evicted, and have been there for long."""
         model, victims = self._model, self._model.victims
-        victims.refresh()
         size = victims.size
         eviction = model.policy.eviction
         cooldown = np.maximum(victims.cooldown[:size], self._rest)
