@@ -121,8 +121,9 @@ class Asker:
             if self._tokens.get(name, token) != token:
                 news.add(name)
             self._tokens[name] = token
-        for asked in self._asked.values():
-            asked.stale |= news
+        for question, asked in self._asked.items():
+            known = self._answers.known.get(question)
+            asked.stale |= set() if known is None else news & known.verdicts.keys()
 
     def _token(self, slot: int) -> Hashable:
         nodes = self._model.nodes
@@ -137,7 +138,7 @@ class Asker:
     def _due(self, question: str, waiting: Collection[str]) -> list[str]:
         """Return the nodes that a question is to be asked about now."""
         known, asked = self._answers.known.get(question), self._asked.get(question, Asked())
-        if not asked.is_back(known):
+        if not asked.is_open(known, self._clock.monotonic()):
             return []
         names = dict.fromkeys(self._answers.lacking.get(question, ()))
         if known is not None and question in waiting and not self._line.is_down:
@@ -159,6 +160,7 @@ class Asker:
     ) -> None:
         """Ask about nodes, and write all that is then known of the question."""
         asked, known = self._asked.setdefault(question, Asked()), self._answers.known.get(question)
+        task = asking.task(question, self._answers.shapes[question])  # another policy may come meanwhile
         before = {} if known is None else {name: known.verdicts[name] for name in self._there(known.verdicts)}
         scores = {} if known is None else known.scores
         if self._line.is_down:
@@ -166,27 +168,25 @@ class Asker:
         else:
             started = self._clock.monotonic()
             asked.stale -= set(names)
-            found, error = await self._predicates(session, extender, question, names)
+            found, error = await self._predicates(session, extender, task, names)
             verdicts = before | found
             liked = sorted(name for name, one in verdicts.items() if one.accepted)
             if extender.prioritize and liked and not error:
-                scores, error = await self._scores(session, extender, question, liked)
+                scores, error = await self._scores(session, extender, task, liked)
                 verdicts |= silent(liked, error) if error else {}
             self._line.heard(error)
             new = Known(verdicts, scores, self._clock.now())
             if not error and set(names) >= before.keys():
                 asked.at = started
         if new.differ(known):
-            asked.said = new.as_of
-            await self._line.write(question, new, "nodes")
+            await self._line.write(question, new, "nodes", asked, again=self._refresh)
 
     async def _predicates(
-        self, session: aiohttp.ClientSession, extender: Extender, question: str, names: list[str]
+        self, session: aiohttp.ClientSession, extender: Extender, task: dict[str, Any], names: list[str]
     ) -> tuple[dict[str, Verdict], str]:
         """Return what is known of nodes now; of those after the first failure, its words."""
         if not extender.predicate:
             return dict.fromkeys(names, Verdict(accepted=True)), ""
-        task = asking.task(question, self._answers.shapes[question])
         found: dict[str, Verdict] = {}
         errors: list[str] = []
         left = iter(names)
@@ -211,10 +211,9 @@ class Asker:
         return {**(silent(names, error) if error else {}), **found}, error
 
     async def _scores(
-        self, session: aiohttp.ClientSession, extender: Extender, question: str, names: list[str]
+        self, session: aiohttp.ClientSession, extender: Extender, task: dict[str, Any], names: list[str]
     ) -> tuple[dict[str, float], str]:
         """Return how much nodes are liked, or why that is not known."""
-        task = asking.task(question, self._answers.shapes[question])
         nodes = await written((self._node(name) for name in names), self._clock)
         try:
             found = await prioritize(session, extender, task, nodes)
@@ -238,5 +237,7 @@ class Asker:
         if more > 0:
             needed = {*waiting, *self._answers.votes}
             old = sorted((one.as_of, name) for name, one in known.items() if name not in needed)[:more]
+            for _, name in old:
+                self._asked.pop(name, None)
             keys = [topics.answer_key(self._model.pool, name) for _, name in old]
             await self._say([Record(topics.EXTENDER_ANSWERS, key, None) for key in keys])

@@ -35,10 +35,13 @@ class Asked:
     """Which answer was written last: it comes back by the log."""
     stale: set[str] = field(default_factory=set[str])
     """Nodes that changed since they were asked about."""
+    rests_until: float = -inf
+    """It is not asked before then (monotonic): its answer could not be written."""
 
-    def is_back(self, known: Known | None) -> bool:
-        """Whether what was written last is known to the model."""
-        return self.said is None or (known is not None and known.as_of >= self.said)
+    def is_open(self, known: Known | None, now: float) -> bool:
+        """Whether it can be asked: what was written last is known to the model, and it does not rest."""
+        back = self.said is None or (known is not None and known.as_of >= self.said)
+        return back and now >= self.rests_until
 
 
 class Line:
@@ -86,8 +89,10 @@ class Line:
         self._failures, self.error = self._failures + 1, error
         self._retry_at = self._clock.monotonic() + wait
 
-    async def write(self, question: str, known: Known, about: Literal["nodes", "pods"]) -> None:
-        """Write all that is known of a question."""
+    async def write(
+        self, question: str, known: Known, about: Literal["nodes", "pods"], asked: Asked, *, again: float
+    ) -> None:
+        """Write all that is known of a question; what is too large is asked ``again`` in so many seconds."""
         event = ExtenderAnswered(
             pool=self._pool,
             question=question,
@@ -99,9 +104,11 @@ class Line:
             abstains=known.abstains,
             as_of=known.as_of,
         )
+        before, asked.said = asked.said, known.as_of
         try:
             await self._say([answer_record(event, self._ids())])
         except TooLarge as error:
+            asked.said, asked.rests_until = before, self._clock.monotonic() + again
             words = "an extender's answer about %d %s is too large for a record: %s"
             self._log.error(words, len(known.verdicts), about, error, extra={"pool": self._pool})
 

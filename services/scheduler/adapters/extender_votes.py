@@ -46,6 +46,8 @@ class VoteAsker:
         """Ask for all gangs that wait and somebody could be evicted for."""
         pods: Pods | None = None
         for question, (verb, gang) in list(self._answers.votes.items()):
+            if self._model.policy.extender != extender:
+                return
             if not self._waits(gang):
                 await self._drop(question)
                 continue
@@ -58,18 +60,17 @@ class VoteAsker:
             there = [uid for uid in names if uid in pods]
             before = {} if known is None else {uid: one for uid, one in known.verdicts.items() if uid in pods}
             if self._line.is_down:
-                new = Known(before | silent(there, self._line.error), {}, self._clock.now())
+                verdicts = before | silent(there, self._line.error)
+                new = Known(verdicts, {}, self._clock.now(), known is not None and known.abstains)
             else:
                 started = self._clock.monotonic()
-                new, error = await self._ask(session, extender, question, verb, gang, there, pods, before)
+                earlier = Known(before, {}, self._clock.now(), known is not None and known.abstains)
+                new, error = await self._ask(session, extender, question, verb, gang, there, pods, earlier)
                 self._line.heard(error)
                 if not error and set(there) >= before.keys():
                     asked.at = started
             if new.differ(known):
-                asked.said = new.as_of
-                await self._line.write(question, new, "pods")
-            if self._model.policy.extender != extender:
-                return
+                await self._line.write(question, new, "pods", asked, again=self._refresh)
 
     def _waits(self, contract: Gang) -> bool:
         gang = self._model.gangs.get((contract.namespace, contract.name))
@@ -78,7 +79,7 @@ class VoteAsker:
 
     async def _drop(self, question: str) -> None:
         """Forget a question that nobody has any more."""
-        del self._answers.votes[question]
+        self._answers.votes.pop(question, None)
         self._answers.lacking.pop(question, None)
         self._asked.pop(question, None)
         if question in self._answers.known:
@@ -87,13 +88,15 @@ class VoteAsker:
 
     def _due(self, question: str, known: Known | None, asked: Asked) -> list[str]:
         """Return the UIDs of the pods to be asked about now."""
-        if not asked.is_back(known):
+        if not asked.is_open(known, self._clock.monotonic()):
             return []
         names = dict.fromkeys(self._answers.lacking.get(question, ()))
         if known is not None and not self._line.is_down:
             if self._clock.monotonic() - asked.at >= self._refresh:
                 names |= dict.fromkeys(known.verdicts)
             names |= {uid: None for uid, one in known.verdicts.items() if not one.answered}
+            if names and known.abstains:  # it may have something to say by now: of all of them, or of none
+                names |= dict.fromkeys(known.verdicts)
         return list(names)
 
     def _pods(self) -> Pods:
@@ -111,10 +114,11 @@ class VoteAsker:
         gang: Gang,
         uids: list[str],
         pods: Pods,
-        before: Mapping[str, Verdict],
+        earlier: Known,
     ) -> tuple[Known, str]:
-        """Return what is then known, and why it could not be asked about some."""
-        verdicts, error, abstains = dict(before), "", False
+        """Return what is then known beside what was, and why it could not be asked about some."""
+        verdicts, error = dict(earlier.verdicts), ""
+        abstentions: list[bool] = []
         evictor = asking.evictor(question, gang)
         for begin in range(0, len(uids), _AT_ONCE):
             some = uids[begin : begin + _AT_ONCE]
@@ -129,7 +133,8 @@ class VoteAsker:
                 error = str(unanswered)
                 verdicts |= silent(some, error)
             else:
-                abstains = abstains or found is None
+                abstentions.append(found is None)
                 verdicts |= {uid: Verdict(accepted=found is None or uid in found) for uid in some}
             self._line.count(verb, failed=bool(error))
+        abstains = any(abstentions) if abstentions else earlier.abstains
         return Known(verdicts, {}, self._clock.now(), abstains), error

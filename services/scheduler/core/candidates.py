@@ -193,7 +193,7 @@ class Candidates:
         always = set.intersection(*map(set, tiers))
         for tier in tiers:
             voted, silent = self._voted(gang, self._filtered(gang, group.rows, tier), tier)
-            if silent and silent == len(set(tier) - always) and tier is not tiers[-1]:
+            if silent and silent == len(set(tier) - always) and len(tiers) > 1:
                 continue  # nobody else votes here
             found: list[Bundle] = []
             for one, rows in by_gang(self._model, voted).items():

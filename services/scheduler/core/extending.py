@@ -24,7 +24,17 @@ if TYPE_CHECKING:
     from services.scheduler.core.policy import Extender, Policy, VictimFilter
 
 NAME: Final = "extender"
-_NO_MATTER: Final = {"priority", "preemptable", "revocable", "scheduling_gated", "volumes"}
+_NO_MATTER: Final = {
+    "devices",
+    "images",
+    "more_devices",
+    "numa",
+    "preemptable",
+    "priority",
+    "revocable",
+    "scheduling_gated",
+    "volumes",
+}
 """What may differ between pods of one shape, or is nothing that an extender is told."""
 
 

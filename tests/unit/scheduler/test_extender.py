@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -50,6 +51,7 @@ def policy(**arguments: Any) -> Policy:
 
 
 ASKED = policy()
+EVICTS = replace(ASKED, eviction=Policy().eviction)
 IGNORED = policy(ignorable=True)
 GPUS_ONLY = policy(managedResources=[GPU])
 
@@ -201,7 +203,20 @@ ONE = [job("a", gpu=1)]
             [job("low", gpu=1, priority=1)],
             {"low": placed(1), "high": waits("no-node-answered")},
             then=[says("n1"), submits(job("high", gpu=1, cpu=2, priority=9, at=60))],
-            policy=policy(),
+            policy=EVICTS,
+        ),
+        Scenario(
+            "with the answer somebody is evicted for it",
+            [node("n1", gpu=1)],
+            [job("low", gpu=1, priority=1)],
+            {"high": placed(1)},
+            then=[
+                says("n1"),
+                submits(job("high", gpu=1, cpu=2, priority=9, at=60)),
+                says("n1", of=shape(gpu=1, cpu=2)),
+            ],
+            policy=EVICTS,
+            evicted=["low-worker-0"],
         ),
     ],
     ids=lambda scenario: scenario.name,
@@ -290,10 +305,13 @@ def test_decisions_do_not_depend_on_when_answers_came(seed: int) -> None:
             world.node(one)
     for answer in history:
         answer(early)
+    for gang in gangs:
+        late.submit(gang)
+    assert late.decide() == []
     history[-1](late)
+    for gang in gangs:
+        early.submit(gang)
     for world in (early, late):
-        for gang in gangs:
-            world.submit(gang)
         world.settle()
     assert {key: pod.node for key, pod in early.books.pods.items()} == {
         key: pod.node for key, pod in late.books.pods.items()

@@ -101,6 +101,14 @@ AB = [low("a", at=1), low("b", at=2)]
             evicted=["b-worker-0"],
         ),
         Scenario(
+            "a wrong vote in the last tier lets nobody go whom the tier before spares",
+            TWO,
+            AB,
+            {"high": waits("no-room"), "a": RUNNING, "b": RUNNING},
+            then=[submits(high())],
+            policy=policy("gang|ours", ours=BROKEN),
+        ),
+        Scenario(
             "they must agree with Volcano's in the tier",
             [node("n1", gpu=3)],
             [low("a", gang=1, replicas=2), low("b", at=2)],
