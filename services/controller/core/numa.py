@@ -9,14 +9,14 @@ What a pod has is what its node tells of it; until the node does, what was writt
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
 from services.controller.core.model import JSON
-from shared.api import names
+from shared.api import names, nodeinfo
 from shared.api.batch import TopologyPolicy
 from shared.api.pods import Container, PodSpec
 from shared.api.quantity import Quantity
@@ -53,26 +53,22 @@ class Numatopology:
 
 def read_numatopology(raw: JSON) -> Numatopology:
     """Read an object. Raises ValueError with what cannot be read."""
-    spec = raw.get("spec") or {}
-    policies = spec.get("policies") or {}
-    places = {
-        _cpu(text): (one.get("socket") or 0, one.get("core") or 0, one.get("numa") or 0)
-        for text, one in (spec.get("cpuDetail") or {}).items()
-    }
+    spec = nodeinfo.Numatopology.model_validate(raw).spec
+    places = {_cpu(text): (one.socket, one.core, one.numa) for text, one in spec.cpu_detail.items()}
     nodes: dict[int, int] = {}
     for cpu, (_, _, number) in places.items():
-        if number >= _MOST_NODES:
+        if not 0 <= number < _MOST_NODES:
             raise ValueError(f"spec.cpuDetail[{cpu}].numa: {number} is not below {_MOST_NODES}")
         nodes[number] = nodes.get(number, 0) | 1 << cpu
     every = sum(nodes.values())
-    free = parse_cpus(((spec.get("numares") or {}).get(_CPU) or {}).get("allocatable") or "")
+    free = parse_cpus(spec.numares[_CPU].allocatable) if _CPU in spec.numares else 0
     return Numatopology(
-        cpu_manager=policies.get("CPUManagerPolicy") or "",
-        policy=policies.get("TopologyManagerPolicy") or "",
+        cpu_manager=spec.policies.get("CPUManagerPolicy", ""),
+        policy=spec.policies.get("TopologyManagerPolicy", ""),
         nodes=tuple(sorted(nodes.items())),
-        reserved=_reserved((spec.get("resReserved") or {}).get(_CPU) or "0", places),
+        reserved=_reserved(spec.res_reserved.get(_CPU, "") or "0", places),
         taken=every & ~free,
-        pods=_pods(spec.get("podAllocations") or ()),
+        pods=_pods(spec.pod_allocations),
     )
 
 
@@ -104,14 +100,14 @@ def _reserved(text: str, places: Mapping[int, tuple[int, int, int]]) -> int:
     return sum(1 << cpu for cpu in order[: max(0, count)])
 
 
-def _pods(allocations: Any) -> dict[tuple[str, ...], int]:
+def _pods(allocations: Iterable[nodeinfo.PodAllocation]) -> dict[tuple[str, ...], int]:
     found: dict[tuple[str, ...], int] = {}
     for pod in allocations:
         cpus = 0
-        for container in pod.get("containerAllocations") or ():
-            cpus |= parse_cpus((container.get("allocations") or {}).get(_CPU) or "")
+        for container in pod.container_allocations:
+            cpus |= parse_cpus(container.allocations.get(_CPU, ""))
         # Some exporters know a pod by its UID only, some by its name only.
-        key = (pod["uid"],) if pod.get("uid") else (pod.get("namespace") or "", pod.get("name") or "")
+        key = (pod.uid,) if pod.uid else (pod.namespace, pod.name)
         found[key] = found.get(key, 0) | cpus
     return found
 
