@@ -132,11 +132,9 @@ class Candidates:
         room = self._room(gang, groups)
         if any(self._given(room, *where) < lacks for where, lacks in short.items()):
             return False
-        if lane.choice is not None:
-            return lane.choice.has_room(partial(self._fits, room))
-        return all(amount <= room.sums[column] for column, amount in lane.total.items()) and all(
-            self._fits(room, shape) >= count for shape, count in lane.shapes
-        )
+        if lane.choice is None and any(amount > room.sums[column] for column, amount in lane.total.items()):
+            return False
+        return lane.has_room(partial(self._fits, room))
 
     def _room(self, gang: Gang, groups: Sequence[Group]) -> _Room:
         model = self._model

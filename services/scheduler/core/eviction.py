@@ -18,11 +18,11 @@ from services.scheduler.core.bundles import Bundle, amounts_of, order
 from services.scheduler.core.candidates import Candidates, Group, asks_as
 from services.scheduler.core.claims import Accounts, Budgets, Claim, Sums, leaving
 from services.scheduler.core.gangs import Gang
-from services.scheduler.core.landing import Landing
+from services.scheduler.core.landing import search
 from services.scheduler.core.lanes import InVain, Lane, NoDomain, NoQuota, NoRoom
 from services.scheduler.core.model import Model
 from services.scheduler.core.queues import Queue
-from services.scheduler.core.search import Deficit, Found, Request, Search
+from services.scheduler.core.search import Deficit, Found, Request
 from services.scheduler.core.settle import could_ever_fit
 from services.scheduler.core.shapes import amounts_of as amounts_of_counts
 from services.scheduler.core.shares import Shares
@@ -189,7 +189,7 @@ class Evictor:
         if not bundles:
             return None
         request = Request(lane.shapes, bundles, claim, self._deficits(lane), self._policy.most_victims)
-        found = Search(model, request).run() if lane.is_simple else Landing(model, lane, request).run()
+        found = search(model, lane, request)
         return found if found is not None and self._is_due(lane, claim, found) else None
 
     def _is_due(self, lane: Lane, claim: Claim, found: Found) -> bool:

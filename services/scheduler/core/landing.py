@@ -22,7 +22,12 @@ from services.scheduler.core.lanes import Lane
 from services.scheduler.core.model import Model
 from services.scheduler.core.placing import Places, place, places_of
 from services.scheduler.core.plan import Plan
-from services.scheduler.core.search import Found, Request
+from services.scheduler.core.search import Found, Request, Search
+
+
+def search(model: Model, lane: Lane, request: Request) -> Found | None:
+    """Find who has to go for the gangs of a lane: by amounts where these alone say it."""
+    return Search(model, request).run() if lane.is_simple else Landing(model, lane, request).run()
 
 
 class Landing:

@@ -8,7 +8,7 @@ need it pass.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import inf
@@ -188,6 +188,15 @@ class Lane:
             or (shape.kin is not None and shape.kin.alone)
             for shape in self.offered
         )
+
+    def has_room(self, fits: Callable[[Shape], int]) -> bool:
+        """Whether each of its shapes has room for as many pods as a gang needs; not together.
+
+        ``fits`` says how many pods of a shape have room.
+        """
+        if self.choice is not None:
+            return self.choice.has_room(fits)
+        return all(fits(shape) >= count for shape, count in self.shapes)
 
     def push(self, gang: Gang, ticket: int) -> bool:
         """Put a gang in its place; say whether it is the head now."""

@@ -22,14 +22,14 @@ from services.scheduler.core.columns import IntArray, SlotArray
 from services.scheduler.core.future import Future
 from services.scheduler.core.gangs import Gang, Pick
 from services.scheduler.core.index import Taken
-from services.scheduler.core.landing import Landing, freed
+from services.scheduler.core.landing import freed, search
 from services.scheduler.core.lanes import InVain, Lane, NoDomain, NoRoom
 from services.scheduler.core.layout import is_laid_out, layout_of
 from services.scheduler.core.model import Model
 from services.scheduler.core.placing import place, place_shapes, places_of
 from services.scheduler.core.plan import Plan, Trial
 from services.scheduler.core.resources import PODS
-from services.scheduler.core.search import Found, Request, Search
+from services.scheduler.core.search import Found, Request
 from services.scheduler.core.settle import could_ever_fit
 from services.scheduler.core.shapes import Shape
 from services.scheduler.core.timers import earlier
@@ -239,9 +239,7 @@ class Mover:
         request = Request(
             lane.shapes, bundles, _Allowed(self._model), most=self._model.policy.defragmentation.most_pods
         )
-        if lane.is_simple:
-            return Search(self._model, request).run()
-        return Landing(self._model, lane, request).run()
+        return search(self._model, lane, request)
 
     def _land(self, lane: Lane, found: Found) -> tuple[Moves, set[Gang]]:
         """Place the gang, and then all that move: the largest first. Return who finds no place, too."""

@@ -34,11 +34,11 @@ def could_ever_fit(model: Model, lane: Lane) -> bool:
     """Whether empty nodes and queues would hold a gang; an upper bound: its shapes are not placed."""
     if not model.queues.allows(lane.queue, lane.taking, model.nodes.totals()):
         return False
-    if lane.choice is not None:
-        return lane.choice.has_room(lambda shape: model.index(shape).potential())
-    return all(model.index(shape).potential() >= count for shape, count in lane.shapes) and (
-        lane.layout is None or near.shortage(model, lane.layout, near.ever) is None
-    )
+    if not lane.has_room(lambda shape: model.index(shape).potential()):
+        return False
+    if lane.choice is not None or lane.layout is None:
+        return True
+    return near.shortage(model, lane.layout, near.ever) is None
 
 
 def settle(model: Model, now: datetime) -> list[Decision]:

@@ -52,13 +52,7 @@ def _lanes(model: Model, keys: tuple[Key, ...]) -> list[Lane]:
     if not lanes:
         return []
     with model.reservations.lifted(keys):
-        return [lane for lane in lanes if _has_room(model, lane)]
-
-
-def _has_room(model: Model, lane: Lane) -> bool:
-    if lane.choice is not None:
-        return lane.choice.has_room(lambda shape: model.index(shape).total)
-    return all(model.index(shape).total >= count for shape, count in lane.shapes)
+        return [lane for lane in lanes if lane.has_room(lambda shape: model.index(shape).total)]
 
 
 def _may_use(model: Model, gang: Gang, mark: Reserved, now: datetime) -> bool:
