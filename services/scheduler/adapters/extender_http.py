@@ -94,12 +94,14 @@ async def _post(
         ) as answer:
             if answer.status != _OK:
                 raise Unanswered(f"{verb}: answered with status {answer.status}")
-            found = orjson.loads(await _read(answer, verb))
+            content = await _read(answer, verb)
     except TimeoutError:
         raise Unanswered(f"{verb}: no answer within {seconds:g} s") from None
-    except (aiohttp.ClientError, OSError) as error:
+    except (aiohttp.ClientError, OSError, ValueError) as error:
         raise Unanswered(f"{verb}: {_line(str(error) or type(error).__name__)}") from error
-    except ValueError:
+    try:
+        found = orjson.loads(content)
+    except orjson.JSONDecodeError:
         raise Unanswered(f"{verb}: answered with no JSON") from None
     if not isinstance(found, dict):
         raise Unanswered(f"{verb}: answered with JSON that is no object")

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Final
 
 import numpy as np
 
 from services.scheduler.core.columns import BoolArray, FloatArray, IntArray
+
+FRESH: Final = timedelta(minutes=5)
+"""For how long figures count after they were measured."""
 
 
 @dataclass(frozen=True, slots=True)

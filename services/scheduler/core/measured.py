@@ -8,22 +8,19 @@ a policy that asks for it the latest figures are kept, and nothing else is done.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import datetime
 
 import numpy as np
 
 from services.scheduler.core.columns import BoolArray, SlotArray
 from services.scheduler.core.gangs import Key
-from services.scheduler.core.load import LoadLimit, LoadScore
+from services.scheduler.core.load import FRESH, LoadLimit, LoadScore
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.pods import Pod
 from services.scheduler.core.resources import CPU, MEMORY
 from services.scheduler.core.shapes import Shapes
 from services.scheduler.core.timers import Timers
 from shared.events.contracts import NodesMeasured
-
-_FRESH: Final = timedelta(minutes=5)
 
 
 class Measured:
@@ -91,7 +88,7 @@ class Measured:
         """Bring the columns up to date; costs in proportion to what changed."""
         self._show(now.timestamp())
         told = self._told if self._is_on else None
-        fresh = told is not None and now < told.at + _FRESH
+        fresh = told is not None and now < told.at + FRESH
         if self._changed or fresh != self._fresh:
             self._fresh = fresh
             self._take(np.arange(len(self._nodes.names)), None)
@@ -105,7 +102,7 @@ class Measured:
     def next(self) -> float | None:
         """Return when nodes take pods again because nobody says any more that they are busy."""
         closed = self._fresh and self._told is not None and bool(self._nodes.load.over.any())
-        return (self._told.at + _FRESH).timestamp() if closed and self._told is not None else None
+        return (self._told.at + FRESH).timestamp() if closed and self._told is not None else None
 
     # ------------------------------------------------------------------ inside
 

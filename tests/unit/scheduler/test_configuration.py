@@ -415,6 +415,10 @@ def test_a_strategy_that_is_none_is_refused(resources: object) -> None:
             "metrics.address: must be a URL such as http://prometheus:9090; is 'prometheus.example'",
         ),
         (
+            PLAIN + "metrics: {address: 'http://x/?a=b'}\n",
+            "metrics.address: must be a URL such as http://prometheus:9090; is 'http://x/?a=b'",
+        ),
+        (
             PLAIN + "metrics: {address: http://x, interval: 10ms}\n",
             "metrics.interval: must be a time of a second or more; is '10ms'",
         ),
@@ -479,6 +483,24 @@ def test_usage_says_what_real_load_means_and_metrics_where_it_is_told() -> None:
     off = {"name": "usage", "enablePredicate": False, "enableNodeOrder": False}
     policy = configure(tiers(off), Policy()).policy
     assert (policy.scores.load, policy.load_limit) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        (PLAIN + "metrics: {address: http://x}\n", "metrics: taken, but without plugin usage figures change nothing"),
+        (
+            USAGE.replace("interval: 1m", "interval: 5m"),
+            "metrics.interval: taken, but figures count for 5 minutes, then none do until they are told anew",
+        ),
+        (USAGE.replace("interval: 1m", "interval: 299s"), None),
+    ],
+)  # fmt: skip
+def test_figures_that_nobody_needs_or_that_come_too_rarely_are_said(text: str, note: str | None) -> None:
+    found = configure(text, Policy())
+    assert found.problems == ()
+    assert found.notes == (() if note is None else (note,))
+    assert found.source is not None
 
 
 def test_metrics_may_be_named_as_volcano_reads_them_with_dots() -> None:

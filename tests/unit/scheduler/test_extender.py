@@ -488,6 +488,7 @@ def test_verbs_that_cannot_be_kept_are_refused_by_name(verb: str) -> None:
 def test_what_is_wrong_with_an_extender_is_named(arguments: dict[str, Any], lines: list[str]) -> None:
     found = [str(problem) for problem in configure(file(**arguments), Policy()).problems]
     assert all(any(line in one for one in found) for line in lines), found
+    assert len(found) == len(lines), found
 
 
 def test_arguments_are_read_as_volcano_has_them() -> None:

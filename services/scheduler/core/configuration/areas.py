@@ -53,11 +53,12 @@ GangOrder = Literal["priority", "deadline", "share", "lasting"] | OwnOrder
 
 def to_policy(found: Configuration, base: Policy, own: tuple[Own, ...] = ()) -> Policy:
     """Return the policy that a configuration says; ``own`` are the plugins that are not Volcano's."""
+    extender = _extender(found)
     return replace(
         base,
-        scores=_scores(found, own),
+        scores=_scores(found, own, extender),
         sharing=_sharing(found, own),
-        eviction=eviction(found, base.eviction, own, _extender(found)),
+        eviction=eviction(found, base.eviction, own, extender),
         grouping=_grouping(found.plugin("nodegroup")),
         proportions=_proportions(found.plugin("resource-strategy-fit", "enablePredicate")),
         zones=_zones(found),
@@ -65,7 +66,7 @@ def to_policy(found: Configuration, base: Policy, own: tuple[Own, ...] = ()) -> 
         numa=found.plugin("numa-aware", "enablePredicate") is not None,
         load_limit=_load_limit(found),
         own=own,
-        extender=_extender(found),
+        extender=extender,
     )
 
 
@@ -118,14 +119,13 @@ def _with_broken(order: tuple[GangOrder, ...]) -> tuple[GangOrder | Literal["bro
     return (*order[:at], "broken", *order[at:])
 
 
-def _scores(found: Configuration, own: tuple[Own, ...]) -> Scores:
+def _scores(found: Configuration, own: tuple[Own, ...], extender: Extender | None) -> Scores:
     """Only what is named counts."""
     binpack = _arguments(found.plugin("binpack", "enableNodeOrder"))
     order = _arguments(found.plugin("nodeorder", "enableNodeOrder"))
     fit = _arguments(found.plugin("resource-strategy-fit", "enableNodeOrder"))
     tied = _arguments(found.plugin("task-topology", "enableNodeOrder"))
     share = _arguments(found.plugin("deviceshare"))
-    extender = _extender(found)
     liked = [ExtenderScores(extender)] if extender is not None and extender.prioritize else []
     share_counts = found.plugin("deviceshare", "enableNodeOrder") is not None
     weights = {field: order[f"{name}.weight"] for name, field in _NODEORDER.items()} if order else {}

@@ -6,7 +6,7 @@ from typing import Final
 
 from services.scheduler.core.configuration.found import Code, Configuration
 from services.scheduler.core.configuration.terms import Argument, Plugin, Stand, Vote, flag
-from services.scheduler.core.configuration.values import DURATION, RESOURCES, TEXT, URL
+from services.scheduler.core.configuration.values import DURATION, RESOURCES, TEXT, url
 
 VERBS: Final = {
     "predicate": "enablePredicate",
@@ -30,7 +30,12 @@ EXTENDER: Final = Plugin(
     "a program is asked over HTTP, beforehand: which nodes take pods, which are better, who may be evicted",
     votes={switch: Vote() for switch in VERBS.values()},
     arguments=(
-        Argument("extender.urlPrefix", URL, None, "where it listens"),
+        Argument(
+            "extender.urlPrefix",
+            url("address", "an address such as http://127.0.0.1:8080/extender"),
+            None,
+            "where it listens",
+        ),
         Argument("extender.httpTimeout", DURATION, "1s", "for how long an answer is waited for"),
         Argument("extender.predicateVerb", TEXT, None, "path: whether a node takes a pod"),
         Argument("extender.prioritizeVerb", TEXT, None, "path: how much nodes are liked"),
@@ -56,8 +61,10 @@ def check(found: Configuration) -> None:
     if extender is None:
         return
     path = f"{extender.path}.arguments"
-    if extender.arguments["extender.urlPrefix"] is None:
-        found.complain(f"{path}.extender.urlPrefix", "must say where the extender listens", Code.MISSING)
+    address = f"{path}.extender.urlPrefix"
+    told = any(problem.path == address for problem in found.problems)
+    if extender.arguments["extender.urlPrefix"] is None and not told:
+        found.complain(address, "must say where the extender listens", Code.MISSING)
     verbs = [f"extender.{verb}Verb" for verb in VERBS]
     if not any(extender.arguments[verb] for verb in verbs):
         found.complain(path, f"must name what is asked: {' or '.join(verbs)}", Code.MISSING)

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
-from urllib.parse import urlsplit
 
 from services.scheduler.core.configuration.terms import Argument, Stand, flag
-from services.scheduler.core.configuration.values import DURATION, TEXT, Kind, choice, number
+from services.scheduler.core.configuration.values import DURATION, TEXT, Kind, choice, number, url
 from shared.api.quantity import Quantity
 
 _ELSEWHERE: Final = "only elasticsearch has it"
@@ -72,18 +71,6 @@ def _amount(given: Mapping[str, object], key: str, default: int, unit: int) -> f
     return found
 
 
-def _url(value: object) -> str:
-    text = str(TEXT.read(value))
-    try:
-        parts = urlsplit(text)
-        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        whole = False
-    if not whole:
-        raise ValueError("a URL such as http://prometheus:9090")
-    return text.rstrip("/")
-
-
 def _interval(value: object) -> timedelta:
     found = DURATION.read(value)
     if not isinstance(found, timedelta) or found < timedelta(seconds=1):
@@ -106,7 +93,7 @@ METRICS: Final = (
         ("prometheus",),
         "only Prometheus itself is asked",
     ),
-    Argument("address", Kind("URL", _url), None, "where it is"),
+    Argument("address", url("URL", "a URL such as http://prometheus:9090"), None, "where it is"),
     Argument("interval", Kind("time", _interval), "30s", "how often it is asked"),
     flag("tls.insecureSkipVerify", "take any certificate", default=False),
     *(

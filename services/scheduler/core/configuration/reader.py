@@ -11,6 +11,7 @@ from services.scheduler.core.configuration import actions, asking, placement, sh
 from services.scheduler.core.configuration.found import Code, Configuration, Named
 from services.scheduler.core.configuration.measuring import METRICS, Source, flat
 from services.scheduler.core.configuration.terms import SWITCHES, Action, Argument, Plugin, Stand
+from services.scheduler.core.load import FRESH
 
 PLUGINS: Final[Mapping[str, Plugin]] = {one.name: one for one in (*sharing.PLUGINS, *placement.PLUGINS)}
 ACTIONS: Final[Mapping[str, Action]] = {one.name: one for one in actions.ACTIONS}
@@ -168,6 +169,13 @@ def _read_metrics(found: Configuration, value: object) -> None:
     if not isinstance(address, str) or not isinstance(interval, timedelta):
         found.complain("metrics.address", "is missing: where is the source?", Code.MISSING)
         return
+    if usage is None:
+        found.notes.append("metrics: taken, but without plugin usage figures change nothing")
+    elif interval >= FRESH:
+        words = (
+            f"figures count for {FRESH.total_seconds() / 60:g} minutes, then none do until they are told anew"
+        )
+        found.notes.append(f"metrics.interval: taken, but {words}")
     found.source = Source(address, interval, verify=not read["tls.insecureSkipVerify"])
 
 

@@ -186,17 +186,21 @@ def _listing(value: object) -> tuple[object, ...]:
     return tuple(value)
 
 
-def _url(value: object) -> str:
-    wanted = "an address such as http://127.0.0.1:8080/extender"
-    text = value.strip() if isinstance(value, str) else ""
-    try:
-        parts = urlsplit(text)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable:
-        raise ValueError(wanted)
-    return text.rstrip("/")
+def url(shown: str, wanted: str) -> Kind:
+    """Return the kind of addresses to which paths are added: of HTTP, without a query."""
+
+    def read(value: object) -> str:
+        text = value.strip() if isinstance(value, str) else ""
+        try:
+            parts = urlsplit(text)
+            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            usable = False
+        if not usable or re.search(r"[\s?#]", text):
+            raise ValueError(wanted)
+        return text.rstrip("/")
+
+    return Kind(shown, read)
 
 
 def _resources(value: object) -> tuple[str, ...]:
@@ -206,7 +210,6 @@ def _resources(value: object) -> tuple[str, ...]:
 
 
 BOOLEAN = Kind("true or false", _boolean)
-URL = Kind("address", _url)
 RESOURCES = Kind("list of resources", _resources)
 TEXT = Kind("text", _text)
 NAMES = Kind("names, by commas", _names)
