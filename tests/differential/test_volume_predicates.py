@@ -29,7 +29,7 @@ from shared.errors import NotFound
 from shared.events.contracts import Shape
 from shared.kube.port import JSON, Cluster, Resource
 from tests.differential.test_predicates import HOST, ZONE, pinned
-from tests.fixtures.kube import until
+from tests.fixtures.kube import take_away, until
 
 DRIVER, SELECTED = "csi.example.org", "volume.kubernetes.io/selected-node"
 REGION, OLD_ZONE = "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/zone"
@@ -190,8 +190,7 @@ async def fresh_disks(cluster: Cluster, world: World) -> None:
             found = await cluster.get(r.PVS, None, name)
             if found["status"].get("phase") == "Available" and not found["spec"].get("claimRef"):
                 continue
-            await cluster.patch(r.PVS, None, name, {"metadata": {"finalizers": None}})
-            await cluster.delete(r.PVS, None, name)
+            await take_away(cluster, r.PVS, None, name)
         await cluster.create(r.PVS, None, disk)
         await until(cluster, r.PVS, None, name, lambda one: one["status"].get("phase") == "Available")
 
@@ -231,9 +230,7 @@ async def kube_scheduler_says(cluster: Cluster, pod: JSON, claims: list[JSON], w
     finally:
         await cluster.delete(r.PODS, space, name)
         for claim in claims:
-            await cluster.patch(r.PVCS, space, claim["metadata"]["name"], {"metadata": {"finalizers": None}})
-            with suppress(NotFound):
-                await cluster.delete(r.PVCS, space, claim["metadata"]["name"])
+            await take_away(cluster, r.PVCS, space, claim["metadata"]["name"])
 
 
 async def _asks_for_volume(cluster: Cluster, claims: list[JSON], world: World) -> bool:
@@ -290,13 +287,13 @@ async def tear_down(cluster: Cluster, world: World) -> None:
     for resource, one in reversed(world.made):
         meta = one["metadata"]
         space = meta.get("namespace") if resource.namespaced else None
+        if resource in (r.PVCS, r.PVS):
+            await take_away(cluster, resource, space, meta["name"])
+            continue
         with suppress(NotFound):
-            if resource in (r.PVCS, r.PVS):
-                await cluster.patch(resource, space, meta["name"], {"metadata": {"finalizers": None}})
             await cluster.delete(resource, space, meta["name"])
     for disk in world.disks:
-        with suppress(NotFound):
-            await cluster.delete(r.PVS, None, disk["metadata"]["name"])
+        await take_away(cluster, r.PVS, None, disk["metadata"]["name"])
 
 
 async def answers(
