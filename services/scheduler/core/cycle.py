@@ -20,7 +20,7 @@ from services.scheduler.core.decisions import Decision, Flight, Outcome
 from services.scheduler.core.defragment import defragment
 from services.scheduler.core.displace import begin, make_room
 from services.scheduler.core.earmarks import Earmark
-from services.scheduler.core.gangs import NOTHING, Gang, Member, OrderKey, Pick, by_shape, first
+from services.scheduler.core.gangs import NOTHING, Gang, Key, Member, OrderKey, Pick, by_shape, first
 from services.scheduler.core.held import leaving
 from services.scheduler.core.index import Taken
 from services.scheduler.core.lanes import (
@@ -211,14 +211,23 @@ class _Cycle:
         return self._place(lane, gang) if lane.choice is None else self._place_any(lane, gang, lane.choice)
 
     def backfill(self) -> None:
-        """Place gangs in room that is kept for others, where they do not delay these."""
-        for lane, gang, lifted in in_shadow(self.model, self.now):
-            with self.model.reservations.lifted(lifted):
-                if gang.lane is not lane or self._obstacle(lane, gang.order) is not None:
-                    continue
-                placed, stop = self._try(lane, gang)
+        """Place gangs in room that is kept for others, where they do not delay these.
+
+        Gangs of a lane need the same: where one found no room, nobody does who may use no more.
+        """
+        failed: dict[Lane, list[set[Key]]] = {}
+        for lane, gang, usable in in_shadow(self.model, self.now):
+            in_vain = failed.setdefault(lane, [])
+            if gang.lane is not lane or any(map(set(usable).issubset, in_vain)):
+                continue
+            with self.model.reservations.lifted(usable):
+                stop = self._obstacle(lane, gang.order)
                 if stop is None:
-                    self._enter(lane, gang, placed)
+                    placed, stop = self._try(lane, gang)
+                    if stop is None:
+                        self._enter(lane, gang, placed)
+                        continue
+            in_vain.append(set(usable))
 
     def rehearse(self, lane: Lane, gang: Gang) -> tuple[Placed, Stop | None]:
         """Try a gang beside all reservations, then in the shadow of those that it may use."""

@@ -260,13 +260,17 @@ class Nodes:
             self.grown.add(slot)
 
     def keep(self, slots: SlotArray, kept: IntArray, *, lasting: bool) -> None:
-        """Keep so much of the free room, [column, slot], instead of what was kept; ``lasting``: no trial."""
-        change = kept - self.kept[:, slots]
+        """Keep so much of the free room, [column, slot], instead of what was kept; ``lasting``: no trial.
+
+        Nothing is kept in columns beyond those given.
+        """
+        height = kept.shape[0]
+        change = kept - self.kept[:height, slots]
         touched = slots[change.any(axis=0)]
         if not touched.size:
             return
-        self.kept[:, slots] = kept
-        self.used[:, slots] += change
+        self.kept[:height, slots] = kept
+        self.used[:height, slots] += change
         self.over[touched] = self._is_over(touched)
         self._touch_all(touched.tolist())
         if lasting:

@@ -11,7 +11,7 @@ and on the decision that made the reservation, and on nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from math import inf
@@ -19,7 +19,7 @@ from typing import Final
 
 import numpy as np
 
-from services.scheduler.core.columns import IntArray, SlotArray
+from services.scheduler.core.columns import BoolArray, IntArray, SlotArray
 from services.scheduler.core.earmarks import Earmark, by_slot
 from services.scheduler.core.gangs import Key
 from services.scheduler.core.held import Held, with_parts
@@ -28,8 +28,8 @@ from services.scheduler.core.shapes import Shapes
 from services.scheduler.core.victims import Victims
 
 _SLACK: Final = 0.001
-_AS_IT_IS: Final = nullcontext()
 """Seconds: times on the log are rounded."""
+_AS_IT_IS: Final = nullcontext()
 
 
 @dataclass(slots=True, eq=False)
@@ -44,8 +44,10 @@ class Reserved(Earmark):
     """Its nodes."""
     needs: IntArray = field(default_factory=lambda: np.zeros((0, 0), np.int64))
     """What the gang needs on them: [column, node]."""
-    coming: IntArray = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    ending: IntArray = field(default_factory=lambda: np.zeros((0, 0), np.int64))
     """What pods hold there that end before the start: [column, node]."""
+    seen: int = -1
+    """The version of the pods at which ``ending`` was worked out."""
 
     def by_group(self) -> dict[str, SlotArray]:
         """Return the slots of each of the gang's groups."""
@@ -60,6 +62,38 @@ class Reserved(Earmark):
         return self.start, self.key
 
 
+@dataclass(frozen=True, slots=True)
+class _Stack:
+    """All reservations on all their nodes, in the order in which they are served."""
+
+    keys: tuple[Key, ...]
+    slots: SlotArray
+    needs: IntArray
+    """[reservation, column, node]"""
+    coming: IntArray
+    """What becomes free there before the start: [reservation, column, node]."""
+    on: BoolArray
+    """Whether it is on a node: [reservation, node]."""
+    found: dict[tuple[int, ...], IntArray] = field(default_factory=dict[tuple[int, ...], IntArray])
+    """What is kept for the reservations of some rows, as far as it was asked for."""
+
+    def sums(self, rows: Sequence[int]) -> IntArray:
+        """Return what some need in all: [column, node]."""
+        found: IntArray = self.needs[rows].sum(axis=0)
+        return found
+
+    def keeps(self, lifted: Collection[Key]) -> IntArray:
+        """Return what is to be kept for the rest, each beside those before it: [column, node]."""
+        rows = tuple(row for row, key in enumerate(self.keys) if key not in lifted)
+        found = self.found.get(rows)
+        if found is None:
+            some = list(rows)
+            lacks = self.needs[some].cumsum(axis=0) - self.coming[some]
+            lacks *= self.on[some][:, np.newaxis, :]
+            found = self.found[rows] = lacks.max(axis=0, initial=0)
+        return found
+
+
 class Reservations:
     """All reservations, one for a gang at most."""
 
@@ -69,6 +103,7 @@ class Reservations:
         self._victims = victims
         self._of: dict[Key, Reserved] = {}
         self._lifted: Collection[Key] = ()
+        self._stack: _Stack | None = None
 
     def __len__(self) -> int:
         return len(self._of)
@@ -100,6 +135,7 @@ class Reservations:
         nodes.keep(mark.slots, np.zeros((nodes.used.shape[0], mark.slots.size), np.int64), lasting=True)
         nodes.move(mark.slots.tolist())
         nodes.grown.update(mark.slots.tolist())
+        self._pile()
         self._apply(lasting=True)
         for slot in mark.slots.tolist():
             nodes.release(slot)
@@ -113,6 +149,7 @@ class Reservations:
         self._victims.refresh()
         for mark in self._of.values():
             self._look(mark)
+        self._pile()
         self._apply(lasting=True)
 
     def lifted(self, keys: Collection[Key]) -> AbstractContextManager[None]:
@@ -132,14 +169,13 @@ class Reservations:
     @contextmanager
     def instead(self, marks: Collection[Reserved]) -> Iterator[None]:
         """Keep all that these gangs need, whoever ends there, and nothing for others, as long as it takes."""
-        if not self._of:
+        if self._stack is None:
             yield
             return
-        nodes = self._nodes
-        slots, needs = self._sums(marks)
+        nodes, slots = self._nodes, self._stack.slots
+        needs = self._stack.sums([self._stack.keys.index(mark.key) for mark in marks])
         before = nodes.kept[:, slots].copy()
-        free = nodes.allocatable[:, slots] - nodes.used[:, slots] + before
-        nodes.keep(slots, np.minimum(needs, np.maximum(free, 0)), lasting=False)
+        nodes.keep(slots, self._at_most_free(needs, slots), lasting=False)
         try:
             yield
         finally:
@@ -158,56 +194,78 @@ class Reservations:
     # ------------------------------------------------------------------ inside
 
     def _look(self, mark: Reserved) -> None:
-        """Work out what a gang needs on its nodes, and what comes there in time."""
-        nodes, victims = self._nodes, self._victims
-        height, width = nodes.used.shape[0], mark.slots.size
-        at = np.full(nodes.exists.size, -1, np.intp)
-        at[mark.slots] = np.arange(width)
-        mark.needs = np.zeros((height, width), np.int64)
-        for slot, amounts in by_slot(mark.places).items():
-            for column, amount in amounts.items():
-                mark.needs[column, at[slot]] = amount
-        mark.coming = np.zeros((height, width), np.int64)
+        """Work out what a gang needs on its nodes, and what pods there hold that end in time."""
+        height, width = self._nodes.used.shape[0], mark.slots.size
+        if mark.needs.shape != (height, width):
+            where = {slot: at for at, slot in enumerate(mark.slots.tolist())}
+            mark.needs = np.zeros((height, width), np.int64)
+            for slot, amounts in by_slot(mark.places).items():
+                for column, amount in amounts.items():
+                    mark.needs[column, where[slot]] = amount
+            mark.seen = -1
+        if self._is_stale(mark):
+            mark.ending = self._ending(mark, height)
+            mark.seen = self._victims.version
+
+    def _is_stale(self, mark: Reserved) -> bool:
+        """Whether pods on a reservation's nodes changed since they were looked at."""
+        seen, changes = mark.seen, self._victims.changes
+        if seen < 0:
+            return True
+        return seen < self._victims.version and any(
+            changes.get(slot, 0) > seen for slot in mark.slots.tolist()
+        )
+
+    def _ending(self, mark: Reserved, height: int) -> IntArray:
+        """Return what pods hold on a reservation's nodes that end before its start."""
+        ending = np.zeros((height, mark.slots.size), np.int64)
         if mark.start == inf:
-            return
+            return ending
+        victims = self._victims
+        at = np.full(self._nodes.exists.size, -1, np.intp)
+        at[mark.slots] = np.arange(mark.slots.size)
         size = victims.size
         on = victims.slot[:size]
         rows = np.flatnonzero((on >= 0) & (at[on] >= 0))
         rows = rows[(victims.ends[rows] <= mark.start + _SLACK) & ~victims.leaving[rows]]
         placed = with_parts(victims, self._shapes, rows)
-        Held(self._shapes, at[on[rows]], victims.shape[rows], placed).add_to(mark.coming)
-        leaving = nodes.releasing[:, mark.slots] - nodes.earmarked[:, mark.slots]
-        mark.coming += np.maximum(leaving, 0)
+        Held(self._shapes, at[on[rows]], victims.shape[rows], placed).add_to(ending)
+        return ending
 
-    def _sums(self, marks: Iterable[Reserved]) -> tuple[SlotArray, IntArray]:
-        """Return the slots of all reservations, and what gangs need there: [column, slot]."""
-        slots = np.unique(np.concatenate([mark.slots for mark in self._of.values()]))
-        height = self._nodes.used.shape[0]
-        sums = np.zeros((height, slots.size), np.int64)
-        for mark in marks:
-            sums[:, np.searchsorted(slots, mark.slots)] += _padded(mark.needs, height)
-        return slots, sums
+    def _pile(self) -> None:
+        """Lay all reservations side by side."""
+        marks = list(self)
+        if not marks:
+            self._stack = None
+            return
+        nodes = self._nodes
+        slots = np.unique(np.concatenate([mark.slots for mark in marks]))
+        shape = len(marks), nodes.used.shape[0], slots.size
+        needs, coming = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        on = np.zeros((shape[0], shape[2]), np.bool_)
+        leaving = np.maximum(nodes.releasing[:, slots] - nodes.earmarked[:, slots], 0)
+        for row, mark in enumerate(marks):
+            at = np.searchsorted(slots, mark.slots)
+            height = mark.needs.shape[0]
+            needs[row, :height, at] = mark.needs.T
+            on[row, at] = True
+            if mark.start < inf:
+                coming[row, :height, at] = mark.ending.T
+                coming[row] += leaving
+        self._stack = _Stack(tuple(mark.key for mark in marks), slots, needs, coming, on)
 
     def _apply(self, *, lasting: bool) -> None:
         """Keep what those that are not lifted need: each with those that start before it."""
-        if not self._of:
+        if self._stack is None:
             return
-        nodes = self._nodes
-        slots = np.unique(np.concatenate([mark.slots for mark in self._of.values()]))
-        height = nodes.used.shape[0]
-        sums = np.zeros((height, slots.size), np.int64)
-        keeps = np.zeros((height, slots.size), np.int64)
-        for mark in self:
-            if mark.key in self._lifted:
-                continue
-            at = np.searchsorted(slots, mark.slots)
-            sums[:, at] += _padded(mark.needs, height)
-            needed = sums[:, at] - _padded(mark.coming, height)
-            keeps[:, at] = np.maximum(keeps[:, at], needed)
-        free = nodes.allocatable[:, slots] - nodes.used[:, slots] + nodes.kept[:, slots]
-        nodes.keep(slots, np.minimum(keeps, np.maximum(free, 0)), lasting=lasting)
+        slots = self._stack.slots
+        keeps = self._at_most_free(self._stack.keeps(self._lifted), slots)
+        self._nodes.keep(slots, keeps, lasting=lasting)
 
-
-def _padded(amounts: IntArray, height: int) -> IntArray:
-    more = height - amounts.shape[0]
-    return np.pad(amounts, ((0, more), (0, 0))) if more else amounts
+    def _at_most_free(self, amounts: IntArray, slots: SlotArray) -> IntArray:
+        """Return amounts, [column, node], but no more than is free but for what is kept now."""
+        nodes, height = self._nodes, amounts.shape[0]
+        used = nodes.used[:height, slots] - nodes.kept[:height, slots]
+        free = nodes.allocatable[:height, slots] - used
+        least: IntArray = np.minimum(amounts, np.maximum(free, 0))
+        return least

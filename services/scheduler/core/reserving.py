@@ -72,9 +72,10 @@ def _wanted(model: Model) -> Iterable[tuple[Gang, Lane]]:
     first: list[tuple[Gang, Lane]] = []
     count, queue = 0, ""
     for gang, lane in found:
-        count = count + 1 if gang.contract.queue == queue else 1
-        queue = gang.contract.queue
-        if count <= policy.per_queue:
+        if gang.contract.queue != queue:
+            count, queue = 0, gang.contract.queue
+        if count < policy.per_queue and _could_start(model, gang, lane):
+            count += 1
             first.append((gang, lane))
     first.sort(
         key=lambda item: (
@@ -87,7 +88,7 @@ def _wanted(model: Model) -> Iterable[tuple[Gang, Lane]]:
 
 
 def _late(model: Model) -> Iterable[tuple[Gang, Lane]]:
-    """Yield the heads of late lanes, and who has a reservation in them or behind others.
+    """Return the heads of late lanes, and who has a reservation in them or behind others.
 
     What a reservation keeps may be what another gang then lacks and holds, so that the reserved one comes
     behind it: to end it for that would bring back what it was made for, and so on for ever.
@@ -99,7 +100,7 @@ def _late(model: Model) -> Iterable[tuple[Gang, Lane]]:
         lane = gang.lane
         if lane is not None and (lane in late or isinstance(lane.stop, Behind)):
             gangs[gang] = lane
-    return ((gang, lane) for gang, lane in gangs.items() if _could_start(model, gang, lane))
+    return gangs.items()
 
 
 def _could_start(model: Model, gang: Gang, lane: Lane) -> bool:

@@ -315,11 +315,16 @@ class Shapes:
 
         ``charged``: with what they count for in the columns of rules and ports.
         """
+        each: dict[int, IntArray] = {}
         for number in np.flatnonzero(np.bincount(numbers)).tolist():
-            pods = np.bincount(slots[numbers == number], minlength=to.shape[1])[: to.shape[1]]
             shape = self.by_number[number]
             for column, amount in shape.charged if charged else shape.amounts:
-                to[column] += pods * amount
+                amounts = each.get(column)
+                if amounts is None:
+                    amounts = each[column] = np.zeros(len(self.by_number), np.int64)
+                amounts[number] = amount
+        for column, amounts in each.items():
+            np.add.at(to[column], slots, amounts[numbers])
 
     def _make(self, contract: ShapeContract, key: Hashable, lot: Lot | None) -> Shape:
         requests = {name: amount for name, amount in contract.requests.items() if name != "pods"}

@@ -141,6 +141,8 @@ class Ends:
         self._bounds: list[int] = [0, *begins[1:].tolist(), *([ends.size] if ends.size else [])]
         """How many pods have ended at each of ``_times``. Those that end at once do so together."""
         self._times: list[float] = [moment, *ends[begins].tolist()]
+        self._freed: dict[int, IntArray] = {}
+        """What is free at some of ``_times``, as far as it was asked for."""
 
     def soonest(self) -> Start | None:
         """Return the first start, None when not even the end of all pods makes room."""
@@ -193,8 +195,11 @@ class Ends:
 
     def _at(self, number: int, others: Sequence[Reserved]) -> IntArray:
         """Return what is free when so many times have come, beside what is reserved for others."""
-        free = self._free.copy()
-        self._held.add_to(free, self._bounds[number])
+        freed = self._freed.get(number)
+        if freed is None:
+            freed = self._freed[number] = self._free.copy()
+            self._held.add_to(freed, self._bounds[number])
+        free = freed.copy()
         for mark in others:
             free[: mark.needs.shape[0], mark.slots] -= mark.needs
         return free

@@ -61,6 +61,8 @@ class Victims:
         self.queues: dict[str, int] = {_NONE: 0}
         self.version = 0
         """Rises when it may be others that can be evicted, or others together, as of the last refresh."""
+        self.changes: dict[int, int] = {}
+        """By slot: the version in which pods there came, changed or went last."""
         self._changed: dict[Key, Pod | None] = {}
         """Pods that are new or changed since the last refresh; None: gone."""
         self._rows: dict[Key, int] = {}
@@ -101,7 +103,9 @@ class Victims:
                 row = self._rows[key] = self._row()
             else:
                 self._count(row, -1)
+                self.changes[self.slot.item(row)] = self.version
             self.keys[row], self.pods[row] = key, pod
+            self.changes[pod.slot] = self.version
             rows.append(row)
             pods.append(pod)
         if not rows:
@@ -162,6 +166,7 @@ class Victims:
     def _remove(self, key: Key) -> None:
         row = self._rows.pop(key)
         self._count(row, -1)
+        self.changes[self.slot.item(row)] = self.version
         self.slot[row] = -1
         self.willing[row] = self.leaving[row] = False
         self.pods[row] = None
