@@ -70,6 +70,13 @@ async def test_any_other_answer_is_told_in_a_line(answer: tuple[int, Any], words
             await figures(Source(server.address), NOW)
 
 
+async def test_an_answer_without_end_is_not_read() -> None:
+    async with prometheus() as server:
+        server.answer = (200, " " * (33 << 20))
+        with pytest.raises(Unavailable, match="^answered with more than 32 MB$"):
+            await figures(Source(server.address), NOW)
+
+
 async def test_a_server_that_is_not_there_is_told_in_a_line() -> None:
     async with prometheus() as server:
         address = server.address
