@@ -28,8 +28,8 @@ from services.scheduler.core.shapes import Shapes
 from services.scheduler.core.victims import Victims
 
 _SLACK: Final = 0.001
-_AS_IT_IS: Final = nullcontext()
 """Seconds: times on the log are rounded."""
+_AS_IT_IS: Final = nullcontext()
 
 
 @dataclass(slots=True, eq=False)
