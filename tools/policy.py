@@ -62,9 +62,15 @@ def _arguments() -> Iterable[tuple[str, ...]]:
                 f"`{one.shown}`",
                 one.kind.name,
                 _default(one),
-                _stand(stand),
+                _stand(stand) + _but_for(one, stand),
                 _says(one.says, one.why),
             )
+
+
+def _but_for(one: Argument, stand: Stand) -> str:
+    """Return which words are taken of an argument that is refused. A flag that is off asks for nothing."""
+    taken = [f"`{word}`" for word in one.harmless if isinstance(word, str)]
+    return f", but for {', '.join(taken)}" if stand is Stand.REFUSED and taken else ""
 
 
 def _default(one: Argument) -> str:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from shared.api.meta import KubeObject, OwnerReference
-
-API_VERSION: Final = "bus.volcano.sh/v1alpha1"
 
 
 class Command(KubeObject):

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import Field
 
 from shared.api.base import KubeModel, schema
 from shared.api.meta import KubeObject
-
-API_VERSION: Final = "nodeinfo.volcano.sh/v1alpha1"
-KIND: Final = "Numatopology"
 
 
 class ResourceInfo(KubeModel):

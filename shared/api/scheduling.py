@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import Field, PlainSerializer, Strict
 
 from shared.api.base import Count, Int32, KubeModel, ResourceList, Time, schema
 from shared.api.batch import DNS_SUBDOMAIN
 from shared.api.meta import KubeObject, LabelSelector
-
-API_VERSION: Final = "scheduling.volcano.sh/v1beta1"
 
 
 class PodGroupPhase(StrEnum):

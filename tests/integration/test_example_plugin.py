@@ -15,7 +15,8 @@ from services.scheduler.core.configuration import configure
 from services.scheduler.core.policy import Policy
 from shared.plugin_entries import installed
 from shared.plugins import Maker
-from tests.scenarios.scenario import Placed, Scenario, Waits, job, node, placed, queue, submits, waits
+from tests.scenarios.scenario import Placed, Scenario, Waits, job, node, placed, queue, waits
+from tests.scenarios.world import World
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plugins"
 FILE = """
@@ -88,27 +89,49 @@ tiers:
 
 
 @pytest.mark.parametrize(
-    ("rules", "expected"),
+    ("rules", "space", "evicts"),
     [
-        ("protected: [other]", {"high": placed(1), "low": waits("no-room")}),
-        ("protected: [ns]", {"high": waits("no-room"), "low": placed(1)}),
-        ("within-namespace: true", {"high": placed(1), "low": waits("no-room")}),
+        ("protected: [other]", "ns", True),
+        ("protected: [ns]", "ns", False),
+        ("within-namespace: true", "ns", True),
+        ("within-namespace: false", "theirs", True),
+        ("within-namespace: true", "theirs", False),
     ],
 )
 def test_the_house_says_who_is_evicted(
-    rules: str, expected: dict[str, Placed | Waits], makers: Mapping[str, Maker]
+    rules: str, space: str, evicts: bool, makers: Mapping[str, Maker]
 ) -> None:
+    """For a gang of a higher priority, of this namespace or another one."""
     found = configure(HOUSE.replace("protected: [ns]", rules), Policy(), makers)
     assert found.problems == ()
-    Scenario(
-        "",
-        [NODES[0]],
-        [job("low", gpu=2, priority=1)],
-        expected,
-        then=[submits(job("high", gpu=2, priority=9, at=60))],
-        policy=found.policy,
-        evicted=["low-worker-0"] if isinstance(expected["high"], Placed) else [],
-    ).run()
+    high = job("high", gpu=2, priority=9, at=60).model_copy(update={"namespace": space})
+    world = World(found.policy)
+    world.queue(queue("default"))
+    world.node(NODES[0])
+    world.submit(job("low", gpu=2, priority=1))
+    world.settle()
+    world.submit(high)
+    world.settle()
+    assert world.books.evicted == (["ns/low-worker-0"] if evicts else [])
+    assert [pod.node for pod in world.members((space, "high"))] == (["a"] if evicts else [])
+
+
+@pytest.mark.parametrize(("rules", "evicted"), [("protected: [other]", 1), ("protected: [ns]", 0)])
+def test_the_house_says_of_whom_queues_take_back(
+    rules: str, evicted: int, makers: Mapping[str, Maker]
+) -> None:
+    found = configure(HOUSE.replace("protected: [ns]", rules), Policy(), makers)
+    world = World(found.policy)
+    for name in ("web", "batch"):
+        world.queue(queue(name))
+    world.node(NODES[0])
+    for number in range(2):
+        world.submit(job(f"large{number}", gpu=1, queue="batch", at=number))
+    world.settle()
+    world.submit(job("small", gpu=1, queue="web", at=60))
+    world.settle()
+    assert len(world.books.evicted) == evicted
+    assert [pod.node for pod in world.members(("ns", "small"))] == ["a"] * evicted
 
 
 def test_the_house_says_which_queues_get_more(makers: Mapping[str, Maker]) -> None:

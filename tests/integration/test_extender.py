@@ -32,6 +32,7 @@ from tests.integration.test_scheduler_service import World, gang, running
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "extender" / "server.py"
 Answer = Callable[[dict[str, Any]], Any]
+REFRESH = 0.4
 
 
 class RealTime(World):
@@ -92,13 +93,15 @@ class Server:
     preemptable: Answer = lambda _: {"status": 0}
     asked: Counter[str] = field(default_factory=Counter)
     nodes: list[str] = field(default_factory=list)
-    hang: float = 0.0
+    hangs: bool = False
+    ends: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def answer(self, request: web.Request) -> web.Response:
         body, verb = json.loads(await request.read()), request.path.removeprefix("/")
         self.asked[verb] += 1
         self.nodes += [body["node"]["Name"]] if "node" in body else []
-        await asyncio.sleep(self.hang)
+        if self.hangs:
+            await self.ends.wait()
         found = getattr(self, verb)(body)
         return found if isinstance(found, web.Response) else web.json_response(found)
 
@@ -115,6 +118,7 @@ async def serving(server: Server) -> AsyncIterator[Server]:
     try:
         yield server
     finally:
+        server.ends.set()
         await runner.cleanup()
 
 
@@ -136,7 +140,7 @@ async def scheduling(port: int, tmp_path: Path, **arguments: Any) -> AsyncIterat
     await world.queue()
     for name in ("n1", "n2"):
         await world.node(name, 8)
-    async with running(world, policy_file=file, report_pause=0.05, extender_refresh=0.4):
+    async with running(world, policy_file=file, report_pause=0.05, extender_refresh=REFRESH):
         yield world
 
 
@@ -195,7 +199,7 @@ async def test_an_answer_that_is_old_is_asked_for_again_while_somebody_waits(tmp
         server.predicate = refuses("n1")
         assert [one.node for one in (await world.decided("a")).bindings] == ["n2"]
         asked = server.asked["predicate"]
-        await asyncio.sleep(1)
+        await asyncio.sleep(1.5 * REFRESH)
         assert server.asked["predicate"] == asked
         assert len(await world.answers()) == 2
 
@@ -232,7 +236,7 @@ async def test_where_it_is_ignorable_gangs_start_while_it_is_down(tmp_path: Path
 
 
 async def test_scheduling_goes_on_while_it_is_slow(tmp_path: Path) -> None:
-    server = Server(hang=30)
+    server = Server(hangs=True)
     managed = {"managedResources": ["nvidia.com/gpu"], "httpTimeout": "300ms"}
     async with serving(server), scheduling(server.port, tmp_path, **managed) as world:
         await world.gang(gang("slow", 1))
@@ -287,7 +291,6 @@ async def test_a_replay_decides_the_same_without_it(tmp_path: Path) -> None:
             await world.decided(f"g{number}")
             if number == 1:
                 await world.node("n3", 8)
-            await asyncio.sleep(0.3)
         logged = await world.decisions()
     assert {one.node for decision in logged for one in decision.bindings} >= {"n2", "n3"}
     asked = server.asked.copy()

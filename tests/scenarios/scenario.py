@@ -469,6 +469,11 @@ def leaves(name: str) -> Step:
     return step
 
 
+def uses(policy: Policy) -> Step:
+    """The policy is another from now on."""
+    return lambda world: world.set_policy(policy)
+
+
 def passes(seconds: float) -> Step:
     return lambda world: world.pass_time(seconds)
 

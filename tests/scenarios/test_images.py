@@ -5,15 +5,11 @@ from __future__ import annotations
 import pytest
 
 from services.scheduler.core.policy import Policy, Scores
-from tests.scenarios.scenario import Scenario, Step, adds, job, node, placed, removes, submits
+from tests.scenarios.scenario import Scenario, adds, job, node, placed, removes, submits, uses
 from tests.scenarios.world import World
 
 NEAR = Policy(scores=Scores(binpack_weight=0.0, image_weight=1.0))
 FAR = Policy(scores=Scores(binpack_weight=0.0))
-
-
-def uses(policy: Policy) -> Step:
-    return lambda world: world.set_policy(policy)
 
 
 SCENARIOS = [

@@ -22,6 +22,7 @@ from tests.scenarios.scenario import (
     placed,
     submits,
     task,
+    uses,
     waits,
 )
 from tests.scenarios.world import START, World
@@ -46,10 +47,6 @@ def measured(pool: str = "default", at: float = 0, **cpu: float) -> Step:
     """Figures of CPU alone, found ``at`` seconds after the beginning."""
     event = c.NodesMeasured(pool=pool, at=START + timedelta(seconds=at), cpu=cpu)
     return lambda world: world.model.apply_measured(event)
-
-
-def uses(policy: Policy) -> Step:
-    return lambda world: world.set_policy(policy)
 
 
 def forgets(world: World) -> None:

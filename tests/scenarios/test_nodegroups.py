@@ -17,7 +17,6 @@ from shared.events import contracts as c
 from tests.scenarios.scenario import (
     RUNNING,
     Scenario,
-    Step,
     adds,
     job,
     node,
@@ -25,6 +24,7 @@ from tests.scenarios.scenario import (
     queue,
     sets,
     submits,
+    uses,
     waits,
 )
 from tests.scenarios.world import World
@@ -45,11 +45,6 @@ def groups(
     return c.NodeGroups(
         required=required, preferred=tuple(likes), not_required=tuple(never), not_preferred=tuple(rather_not)
     )
-
-
-def uses(policy: Policy) -> Step:
-    """The policy is another from now on."""
-    return lambda world: world.model.set_policy(policy)
 
 
 WHERE = [

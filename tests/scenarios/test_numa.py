@@ -17,12 +17,14 @@ from tests.scenarios.scenario import (
     RUNNING,
     Scenario,
     Step,
+    ends,
     job,
     node,
     placed,
     queue,
     submits,
     task,
+    uses,
     waits,
 )
 from tests.scenarios.world import START, World
@@ -48,10 +50,6 @@ def machine(name: str, policy: str, *cpus: int, more: int = 0, **what: Any) -> c
     return node(name, cpu=sum(cpus) + more, numa=topology(policy, *cpus, **what))
 
 
-def ends(name: str) -> Step:
-    return lambda world: world.end_pod(("ns", f"{name}-worker-0"))
-
-
 def has(name: str, *cells: tuple[int, int]) -> Step:
     """Expect that a job's first pod has these CPUs."""
 
@@ -75,10 +73,6 @@ def moved(name: str, *cells: tuple[int, int]) -> Step:
 
 def renode(state: c.NodeState) -> Step:
     return lambda world: world.node(state)
-
-
-def uses(policy: Policy) -> Step:
-    return lambda world: world.model.set_policy(policy)
 
 
 SCENARIOS = [
@@ -120,7 +114,7 @@ SCENARIOS = [
         nodes=[machine("n", SINGLE, 8, 8)],
         jobs=[job("a", gang=1, cpu=5, numa=SINGLE), job("b", gang=2, cpu=5, numa=SINGLE, at=1)],
         policy=AWARE,
-        then=[ends("a")],
+        then=[ends("a-worker-0")],
         expect={"b": placed(n=2)},
     ),
     Scenario(

@@ -12,7 +12,6 @@ from tests.scenarios.scenario import (
     GPU,
     RUNNING,
     Scenario,
-    Step,
     finishes,
     job,
     node,
@@ -21,16 +20,13 @@ from tests.scenarios.scenario import (
     queue,
     submits,
     task,
+    uses,
     waits,
 )
 from tests.scenarios.world import World
 
 FOUR = Policy(proportions=(Proportion(GPU, 4000.0, 8.0 * GI),))
 """Four cores and 8 GiB beside each idle GPU."""
-
-
-def uses(policy: Policy) -> Step:
-    return lambda world: world.model.set_policy(policy)
 
 
 SCENARIOS = [

@@ -18,7 +18,6 @@ from shared.events import contracts as c
 from tests.scenarios.scenario import (
     RUNNING,
     Scenario,
-    Step,
     adds,
     job,
     node,
@@ -27,6 +26,7 @@ from tests.scenarios.scenario import (
     queue,
     submits,
     task,
+    uses,
     waits,
 )
 from tests.scenarios.world import START, World
@@ -50,10 +50,6 @@ def unavailable(count: int) -> c.JobBudget:
 
 def spot(name: str, priority: int) -> c.GangTask:
     return task(name, 1, cpu=1, revocable=True, pod_priority=priority)
-
-
-def uses(policy: Policy) -> Step:
-    return lambda world: world.model.set_policy(policy)
 
 
 WHERE = [

@@ -217,7 +217,7 @@ class JobController:
             decision=memory.decision,
             problem=problem,
             problem_reason=reason,
-            not_applied=checks.not_applied(wanted, views.policy_text),
+            not_applied=checks.not_applied(wanted, views.policy_text(self._hands.settings.policy_key)),
             settled=decided_here or self._hands.clock.monotonic() >= self._settled_at,
             ahead=self._hands.api.ahead,
         )

@@ -255,12 +255,10 @@ class Views(Informers):
             self._priorities = Priorities(values, default)
         return self._priorities
 
-    @property
-    def policy_text(self) -> str:
-        """All that the ConfigMap with the scheduler's policy says."""
-        return "\n".join(
-            text for one in self.store(r.CONFIGMAPS).values() for text in (one.get("data") or {}).values()
-        )
+    def policy_text(self, key: str) -> str:
+        """Return what the ConfigMap with the scheduler's policy has under a key; empty for nothing."""
+        maps = self.store(r.CONFIGMAPS).values()
+        return next((text for one in maps if (text := (one.get("data") or {}).get(key))), "")
 
     def job_of_group(self, group: JSON) -> str | None:
         """Return the key of the job that a PodGroup belongs to."""

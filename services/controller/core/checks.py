@@ -13,6 +13,7 @@ from typing import Final
 from services.controller.core.dependencies import dependency_problem
 from services.controller.core.jobbudgets import budget_problem
 from services.controller.core.model import JSON, Priorities, Wanted
+from services.controller.core.numa import NUMA_AWARE, may_heed
 from services.controller.core.podgroups import quota_usage
 from services.controller.core.policies import bad_timeout
 from services.controller.core.shapes import shape_of
@@ -21,8 +22,6 @@ from shared.api import names
 from shared.api.batch import MOST_PODS, TopologyPolicy
 from shared.api.duration import parse_duration
 
-_NUMA_AWARE: Final = "numa-aware"
-"""Volcano's plugin that heeds NUMA policies."""
 _TIMES: Final = (names.SLA_WAITING_TIME, names.SHORT_SLA_WAITING_TIME, names.COOLDOWN_TIME, names.RUN_TIME)
 _MOST_WORDS: Final = 1000
 """Characters of a problem: it may quote a name of any length, and is written into the job's status."""
@@ -124,8 +123,8 @@ def not_applied(wanted: Wanted, policy: str = "") -> tuple[str, ...]:
     """Return what the job asks for and does not get; ``policy`` is the text of the scheduler's."""
     found: list[str] = []
     asks = any(task.spec.topology_policy not in ("", TopologyPolicy.NONE) for task in wanted.tasks)
-    if asks and _NUMA_AWARE not in policy:
-        found.append(f"topologyPolicy of tasks: the scheduler's policy does not name {_NUMA_AWARE}")
+    if asks and not may_heed(policy):
+        found.append(f"topologyPolicy of tasks: the scheduler's policy does not name {NUMA_AWARE}")
     if any(names.VGPU_PODGROUP_POLICY in task.spec.template.metadata.annotations for task in wanted.tasks):
         found.append(f"annotation {names.VGPU_PODGROUP_POLICY} of pods")
     problems = (

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 import orjson
+import yaml
 
 from services.controller.core.model import JSON
 from shared.api import names, nodeinfo
@@ -22,6 +24,8 @@ from shared.api.pods import Container, PodSpec
 from shared.api.quantity import Quantity
 from shared.events.contracts import NumaCpus, NumaNode, NumaRequest, NumaTopology
 
+NUMA_AWARE: Final = "numa-aware"
+"""Volcano's plugin that heeds NUMA policies."""
 _MOST_CPUS: Final = 8192
 """The most that Linux is built for."""
 _MOST_NODES: Final = 64
@@ -236,3 +240,22 @@ def numa_annotations(cpus: tuple[NumaCpus, ...]) -> dict[str, str]:
         return {}
     by_node = {str(one.node): {_CPU: str(one.cpus)} for one in cpus}
     return {names.TOPOLOGY_DECISION: orjson.dumps({"numa": by_node}).decode()}
+
+
+# ------------------------------------------------------------------------------------- who heeds it
+
+
+@lru_cache(1)
+def may_heed(policy: str) -> bool:
+    """Whether a policy's text names the plugin, or cannot be read: the scheduler then keeps another one."""
+    try:
+        document = yaml.load(policy, yaml.CSafeLoader)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return True
+    tiers = document.get("tiers") if isinstance(document, dict) else None
+    plugins = (plugin for tier in _maps(tiers) for plugin in _maps(tier.get("plugins")))
+    return any(plugin.get("name") == NUMA_AWARE for plugin in plugins)
+
+
+def _maps(value: object) -> list[JSON]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

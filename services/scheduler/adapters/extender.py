@@ -121,6 +121,11 @@ class Asker:
             if self._tokens.get(name, token) != token:
                 news.add(name)
             self._tokens[name] = token
+        if len(self._tokens) > len(nodes.slots):
+            gone = self._tokens.keys() - nodes.slots.keys()
+            news |= gone  # they may come back as others
+            for name in gone:
+                del self._tokens[name]
         for question, asked in self._asked.items():
             known = self._answers.known.get(question)
             asked.stale |= set() if known is None else news & known.verdicts.keys()
@@ -145,7 +150,7 @@ class Asker:
             if self._clock.monotonic() - asked.at >= self._refresh:
                 names |= dict.fromkeys(known.verdicts)
             names |= dict.fromkeys(sorted(asked.stale & known.verdicts.keys()))
-            names |= {name: None for name, one in known.verdicts.items() if not one.answered}
+            names |= dict.fromkeys(known.unanswered)
         return self._there(names)
 
     def _there(self, names: Iterable[str]) -> list[str]:

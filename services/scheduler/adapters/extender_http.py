@@ -9,11 +9,12 @@ from typing import Any, Final
 import aiohttp
 import orjson
 
+from services.scheduler.adapters.bodies import body_of
 from services.scheduler.core.policy import Extender
 from shared.clock import Clock
 
 _OK: Final = 200
-_MOST_BYTES: Final = 10 << 20
+_MOST_MB: Final = 10
 """Of an answer, as in Volcano."""
 _SOME: Final = 100
 _MOST_WORDS: Final = 200
@@ -94,7 +95,7 @@ async def _post(
         ) as answer:
             if answer.status != _OK:
                 raise Unanswered(f"{verb}: answered with status {answer.status}")
-            content = await _read(answer, verb)
+            content = await body_of(answer, _MOST_MB)
     except TimeoutError:
         raise Unanswered(f"{verb}: no answer within {seconds:g} s") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -106,17 +107,6 @@ async def _post(
     if not isinstance(found, dict):
         raise Unanswered(f"{verb}: answered with JSON that is no object")
     return {key.lower(): value for key, value in found.items()}
-
-
-async def _read(answer: aiohttp.ClientResponse, verb: str) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    async for part in answer.content.iter_any():
-        size += len(part)
-        if size > _MOST_BYTES:
-            raise Unanswered(f"{verb}: answered with more than {_MOST_BYTES >> 20} MB")
-        parts.append(part)
-    return b"".join(parts)
 
 
 def _line(text: str) -> str:

@@ -94,7 +94,7 @@ class VoteAsker:
         if known is not None and not self._line.is_down:
             if self._clock.monotonic() - asked.at >= self._refresh:
                 names |= dict.fromkeys(known.verdicts)
-            names |= {uid: None for uid, one in known.verdicts.items() if not one.answered}
+            names |= dict.fromkeys(known.unanswered)
             if names and known.abstains:  # it may have something to say by now: of all of them, or of none
                 names |= dict.fromkeys(known.verdicts)
         return list(names)

@@ -13,11 +13,14 @@ from typing import Any, Final
 import aiohttp
 import orjson
 
+from services.scheduler.adapters.bodies import body_of
 from services.scheduler.core.configuration import Source
 from shared.errors import Unavailable
 
 _MOST_SECONDS: Final = 20.0
 _MOST_WORDS: Final = 300
+_MOST_MB: Final = 32
+"""Of an answer: one has some 150 bytes for each instance."""
 _CPU: Final = (
     'avg_over_time(avg by (instance) (1 - rate(node_cpu_seconds_total{mode="idle"}[5m]))[10m:30s]) * 100'
 )
@@ -48,7 +51,7 @@ async def figures(source: Source, at: datetime) -> tuple[Figures, Figures]:
 async def _ask(session: aiohttp.ClientSession, source: Source, query: str, at: datetime) -> Figures:
     form = {"query": query, "time": f"{at.timestamp():.3f}"}
     async with session.post(f"{source.address}/api/v1/query", data=form) as answer:
-        body = await answer.read()
+        body = await body_of(answer, _MOST_MB)
         try:
             content = orjson.loads(body)
         except orjson.JSONDecodeError:

@@ -33,6 +33,12 @@ class Known:
     scores: Mapping[str, float]
     as_of: datetime
     abstains: bool = False
+    unanswered: tuple[str, ...] = field(init=False, compare=False, repr=False)
+    """About whom it could not be asked. It is looked at whenever something changes, and mostly nobody."""
+
+    def __post_init__(self) -> None:
+        """Note who was not answered about."""
+        self.unanswered = tuple(name for name, one in self.verdicts.items() if not one.answered)
 
     def differ(self, before: Known | None) -> list[str]:
         """Return the nodes of which something else was known before, or nothing."""

@@ -148,7 +148,8 @@ class Foresight:
                 return Outlook()
         if not lane.is_foreseeable:
             return Outlook(
-                words="nobody can say when: volumes, or what stays free beside others, matter to it"
+                words="nobody can say when: volumes, CPUs of NUMA nodes, or what stays free beside others, "
+                "matter to it"
             )
         return None
 

@@ -313,7 +313,7 @@ class Extender:
 
     url: str
     timeout: timedelta = timedelta(seconds=1)
-    """Of each request."""
+    """Of each request; zero is no limit, as in Go."""
     predicate: str = ""
     prioritize: str = ""
     preemptable: str = ""

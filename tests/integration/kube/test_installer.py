@@ -31,8 +31,7 @@ from shared.errors import NotFound
 from shared.kube.client import connect
 from shared.kube.port import JSON, Cluster, Resource
 from shared.process import new_id
-from simulator.cluster import CRDS as DEFINITIONS
-from tests.fixtures.kube import kubelets_of, start_control_plane, until, until_gone
+from tests.fixtures.kube import CRD_FILES, kubelets_of, start_control_plane, until, until_gone
 from tools.kube import ControlPlane
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -77,7 +76,7 @@ async def test_install_and_uninstall_can_be_run_again_and_say_what_they_do(plane
         assert await names(cluster, resource) == {"pumice"}
 
     said = await pumice(plane, "uninstall")
-    assert f"left: {len(DEFINITIONS)} definitions with 2 queues" in said
+    assert f"left: {len(CRD_FILES)} definitions with 2 queues" in said
     assert "left: namespace pumice-system" in said
     assert await names(cluster, MUTATING_WEBHOOKS) | await names(cluster, VALIDATING_WEBHOOKS) == set()
     assert not {name for name in await names(cluster, SERVICEACCOUNTS) if name.startswith("pumice")}

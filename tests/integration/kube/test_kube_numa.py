@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,6 +11,7 @@ import pytest
 from shared.api import resources as r
 from shared.kube.client import HttpCluster
 from shared.kube.port import JSON
+from tests.fixtures.kube import until
 from tests.fixtures.kube_platform import kube_platform
 from tests.integration.kube.test_kube_admitted_pods import job
 from tests.integration.kube.test_kube_plain_pods import running
@@ -21,7 +21,6 @@ actions: "enqueue, allocate, backfill"
 tiers:
 - plugins: [{name: priority}, {name: gang}, {name: predicates}, {name: nodeorder}, {name: numa-aware}]
 """
-WAITS_SECONDS = 30
 
 
 def asking(name: str, replicas: int, cpu: int, policy: str = "single-numa-node") -> JSON:
@@ -67,15 +66,13 @@ async def machine(kube: HttpCluster, namespace: str, *, born_bound: bool) -> Asy
 
 async def waits(kube: HttpCluster, namespace: str, name: str, words: str) -> None:
     """Wait until a job's PodGroup says why it waits."""
-    deadline = asyncio.get_running_loop().time() + WAITS_SECONDS
-    while True:
-        groups = (await kube.list(r.PODGROUPS, namespace)).items
-        of = [one.get("status") or {} for one in groups if one["metadata"]["name"].startswith(name)]
-        found = [condition["message"] for status in of for condition in status.get("conditions") or ()]
-        if any(words in message for message in found):
-            return
-        assert asyncio.get_running_loop().time() < deadline, found
-        await asyncio.sleep(0.2)
+
+    def says(group: JSON) -> bool:
+        conditions = (group.get("status") or {}).get("conditions") or ()
+        return any(words in one["message"] for one in conditions)
+
+    uid = (await kube.get(r.JOBS, namespace, name))["metadata"]["uid"]
+    await until(kube, r.PODGROUPS, namespace, f"{name}-{uid}", says)
 
 
 @pytest.mark.parametrize("born_bound", [True, False])

@@ -81,8 +81,24 @@ def test_times_that_can_be_read_are_applied():
     assert not_applied(replace(job, annotations={**job.annotations, **times})) == ()
 
 
-def test_numa_policies_are_applied_where_the_schedulers_policy_says_so():
-    assert not_applied(wanted(tasks=[task("a", topologyPolicy="restricted")]), "- name: numa-aware") == ()
+@pytest.mark.parametrize(
+    ("policy", "applied"),
+    [
+        ("tiers: [{plugins: [{name: gang}]}, {plugins: [{name: numa-aware, arguments: {weight: 2}}]}]", True),
+        ('{"tiers": [{"plugins": [{"name": "numa\\u002daware"}]}]}', True),
+        ("# numa-aware comes later\ntiers: [{plugins: [{name: gang}]}]", False),
+        ("tiers: [{plugins: [{name: not-numa-aware, arguments: {of: numa-aware}}]}]", False),
+        ("tiers: [3, {plugins: numa-aware}, {plugins: [numa-aware]}]", False),
+        ("numa-aware", False),
+        ("", False),
+        ("tiers: [", True),  # which policy the scheduler keeps is not known here
+    ],
+)
+def test_numa_policies_are_applied_where_the_schedulers_policy_names_the_plugin(policy, applied):
+    said = not_applied(wanted(tasks=[task("a", topologyPolicy="restricted")]), policy)
+    assert said == (
+        () if applied else ("topologyPolicy of tasks: the scheduler's policy does not name numa-aware",)
+    )
 
 
 @pytest.mark.parametrize(

@@ -68,3 +68,16 @@ async def test_config_maps_of_jobs_are_not_told(world):
         await asyncio.sleep(1)
         assert not [key for key in await w.state() if key.startswith("policy/")]
         assert w.service.hands.views.store(r.CONFIGMAPS) == {}
+
+
+@pytest.mark.parametrize(("key", "applied"), [(KEY, True), ("other", False)])
+async def test_a_job_is_told_whether_the_policy_heeds_what_it_asks_for(world, key, applied):
+    async with world() as w:
+        write(w, **{KEY: "tiers: []", key: "tiers: [{plugins: [{name: numa-aware}]}]"})
+        await w.until(lambda: w.service.hands.views.store(r.CONFIGMAPS))
+        asking = job()
+        asking["spec"]["tasks"][1] |= {"topologyPolicy": "best-effort"}
+        await w.admit(asking)
+        await w.until(lambda: w.phase() == "Pending")
+        said = w.job()["status"]["state"].get("message") or ""
+        assert ("topologyPolicy of tasks" in said) != applied

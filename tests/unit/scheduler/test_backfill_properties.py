@@ -22,7 +22,7 @@ from tests.scenarios.test_kin import HOST, ZONE, apart, term
 from tests.scenarios.test_topology import grouped, hypernode, near
 from tests.scenarios.world import START, Key, World
 from tests.unit.scheduler.test_landing_properties import KINDS as LANDING
-from tests.unit.scheduler.test_landing_properties import SHARING, lands, small
+from tests.unit.scheduler.test_landing_properties import SHARING, Maker, lands, small
 
 BACKFILL = Backfill(margin=timedelta(0), in_all=3)
 POLICY = Policy(
@@ -225,18 +225,24 @@ def soonest(world: World, gang: c.Gang) -> float | None:
     return None
 
 
+def too_full(kind: Maker, dice: random.Random) -> tuple[World, c.Gang]:
+    """Make small worlds until there is one in which a gang of this kind has to wait."""
+    policy = replace(POLICY, backfill=Backfill(threshold=timedelta(seconds=100)))
+    for _ in range(100):
+        world = small(dice, sharing=kind in SHARING, policy=policy, declared=True)
+        gang = kind(dice)
+        world.submit(gang)
+        world.settle()
+        if not any(pod.node for pod in world.members(("ns", "high"))):
+            return world, gang
+    raise AssertionError("they all have room")
+
+
 @pytest.mark.parametrize("kind", [*LANDING, *SHARING], ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("seed", range(25))
 def test_the_start_that_is_told_is_the_soonest_and_the_gang_then_starts(kind, seed) -> None:
     """Both as an estimate and of the reservation, in small worlds where all places can be tried."""
-    dice = random.Random(seed)
-    policy = replace(POLICY, backfill=Backfill(threshold=timedelta(seconds=100)))
-    world = small(dice, sharing=kind in SHARING, policy=policy, declared=True)
-    gang = kind(dice)
-    world.submit(gang)
-    world.settle()
-    if any(pod.node for pod in world.members(("ns", "high"))):
-        return
+    world, gang = too_full(kind, random.Random(seed))
     told = reports(world)["high"].estimated_start
     assert (told and (told - START).total_seconds()) == soonest(world, gang)
     world.pass_time(200)
@@ -256,6 +262,12 @@ def test_the_start_that_is_told_is_the_soonest_and_the_gang_then_starts(kind, se
             assert end <= at
             return
     assert at is None
+
+
+@pytest.mark.parametrize("kind", [*LANDING, *SHARING], ids=lambda kind: kind.__name__)
+def test_in_most_of_these_worlds_there_is_a_start(kind) -> None:
+    found = [soonest(*too_full(kind, random.Random(seed))) for seed in range(25)]
+    assert sum(at is not None for at in found) > 12
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -173,3 +173,37 @@ async def test_a_policy_that_changes_while_nodes_are_asked_about_stops_nothing(m
     assert ASKED.extender is not None
     await asker._round(None, ASKED.extender)  # type: ignore[arg-type]
     assert [one.accepted for one in written.events] == [("n1",)]
+
+
+async def test_a_node_that_went_and_comes_back_as_another_is_asked_about_anew(monkeypatch) -> None:
+    """Also when others had its place meanwhile; and of those that went for good nothing is remembered."""
+    world = waiting(ASKED, [node("n1", gpu=1), node("n2", gpu=1)], [job("a", gpu=1)])
+    _, given = parts(world)
+    asker = Asker(world.model, refresh=1e9, **given)
+    asked: list[tuple[str, dict[str, str]]] = []
+
+    async def predicate(_session: Any, _extender: Any, _task: Any, one: dict[str, Any]) -> str:
+        meta = one["Node"]["metadata"]
+        asked.append((meta["name"], meta["labels"]))
+        return "sick"
+
+    async def asks() -> list[tuple[str, dict[str, str]]]:
+        assert ASKED.extender is not None
+        asked.clear()
+        world.decide()
+        await asker._round(None, ASKED.extender)  # type: ignore[arg-type]
+        return list({str(one): one for one in asked}.values())
+
+    monkeypatch.setattr(asking_nodes, "predicate", predicate)
+    assert await asks() == [("n1", {}), ("n2", {})]
+    assert await asks() == []
+    world.remove_node("n1")
+    world.node(node("theirs", gpu=1).model_copy(update={"pool": "another"}))
+    assert await asks() == []
+    world.node(node("n1", gpu=1, labels={"firmware": "2"}))
+    assert await asks() == [("n1", {"firmware": "2"})]
+    for number in range(5):
+        world.node(node(f"other{number}", gpu=1))
+        assert await asks() == [(f"other{number}", {})]
+        world.remove_node(f"other{number}")
+    assert len(asker._tokens) <= 4

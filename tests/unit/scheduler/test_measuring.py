@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from services.scheduler.adapters.measuring import Measuring
+from services.scheduler.adapters.measuring import Ask, Measuring
 from services.scheduler.adapters.metrics import Metrics
-from services.scheduler.adapters.prometheus import figures
+from services.scheduler.adapters.prometheus import Figures, figures
 from services.scheduler.core.configuration import Source
 from services.scheduler.core.model import Model
 from shared.clock import LoopClock
@@ -70,6 +70,13 @@ async def test_any_other_answer_is_told_in_a_line(answer: tuple[int, Any], words
             await figures(Source(server.address), NOW)
 
 
+async def test_an_answer_without_end_is_not_read() -> None:
+    async with prometheus() as server:
+        server.answer = (200, " " * (33 << 20))
+        with pytest.raises(Unavailable, match="answered with more than 32 MB"):
+            await figures(Source(server.address), NOW)
+
+
 async def test_a_server_that_is_not_there_is_told_in_a_line() -> None:
     async with prometheus() as server:
         address = server.address
@@ -84,7 +91,7 @@ async def test_a_server_that_is_not_there_is_told_in_a_line() -> None:
 class Place:
     """A pool's model, a log, and who measures."""
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self, *names: str, ask: Ask = figures) -> None:
         self.clock = LoopClock(NOW)
         self.log = MemoryLog(self.clock)
         self.telemetry = Telemetry("scheduler")
@@ -101,6 +108,7 @@ class Place:
             ids=lambda: "0" * 32,
             telemetry=self.telemetry,
             metrics=Metrics(self.telemetry.registry),
+            ask=ask,
         )
 
     @asynccontextmanager
@@ -148,20 +156,22 @@ async def test_the_nodes_of_the_pool_are_told_at_once_and_at_each_interval() -> 
         await eventually(again)
 
 
+@pytest.mark.looptime
 async def test_nobody_is_asked_until_a_source_is_named_nor_when_it_is_taken_away() -> None:
-    place = Place("a")
-    async with prometheus(cpu={"a": "10"}, memory={"a": "20"}) as server, place.running():
-        await asyncio.sleep(0)
-        assert server.asked == []
-        place.measuring.follow(Source(server.address, timedelta(seconds=0.1)))
-        await eventually(place.told)
-        place.measuring.follow(None)
-        await eventually(lambda: not _tasks("_ring"))
-        assert not _tasks("_ring"), "nothing is planned"
+    asked: list[tuple[Source | None, float]] = []
 
+    async def ask(source: Source, at: datetime) -> tuple[Figures, Figures]:
+        asked.append((source, (at - NOW).total_seconds()))
+        return {"a": 10.0}, {"a": 20.0}
 
-def _tasks(name: str) -> list[asyncio.Task[Any]]:
-    return [task for task in asyncio.all_tasks() if name in repr(task.get_coro()) and not task.cancelling()]
+    place = Place("a", ask=ask)
+    one, two = (Source(f"http://{name}", timedelta(seconds=30)) for name in ("one", "two"))
+    async with place.running():
+        for source, seconds in ((None, 1000), (one, 70), (two, 25), (None, 1000)):
+            place.measuring.follow(source)
+            await asyncio.sleep(seconds)
+    times = [(source, round(at)) for source, at in asked]
+    assert times == [(one, 1000), (one, 1030), (one, 1060), (two, 1070)]
 
 
 async def test_a_source_that_is_away_is_said_once_and_asked_again(caplog) -> None:

@@ -115,6 +115,20 @@ def test_these_worlds_are_ones_in_which_gangs_move() -> None:
     assert moved >= 15
 
 
+def test_in_few_of_these_worlds_only_an_exchange_helps() -> None:
+    """One gang moves to where another one was: all sets of gangs are tried where nobody moved."""
+    only, waits = 0, 0
+    for seed in range(150):
+        world, decisions, need = tried(seed)
+        names = [name for _, name in world.books.gangs if name != "big"]
+        if not any(decision.evictions for decision in decisions) and not helps(world, (), need):
+            waits += 1
+            sets = (some for size in range(1, len(names) + 1) for some in itertools.combinations(names, size))
+            only += any(helps(world, some, need) for some in sets)
+    assert waits >= 50
+    assert 1 <= only <= 3
+
+
 def shared(seed: int) -> World:
     """Nodes with GPUs of which pods have parts; some have ended, and one comes that needs whole ones."""
     dice = random.Random(seed)

@@ -36,7 +36,9 @@ EXTENDER: Final = Plugin(
             None,
             "where it listens",
         ),
-        Argument("extender.httpTimeout", DURATION, "1s", "for how long an answer is waited for"),
+        Argument(
+            "extender.httpTimeout", DURATION, "1s", "for how long an answer is waited for; 0s: no limit"
+        ),
         Argument("extender.predicateVerb", TEXT, None, "path: whether a node takes a pod"),
         Argument("extender.prioritizeVerb", TEXT, None, "path: how much nodes are liked"),
         Argument("extender.preemptableVerb", TEXT, None, "path: who may be evicted in a gang's queue"),

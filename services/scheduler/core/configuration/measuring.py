@@ -12,6 +12,7 @@ from services.scheduler.core.configuration.values import DURATION, TEXT, Kind, c
 from shared.api.quantity import Quantity
 
 _ELSEWHERE: Final = "only elasticsearch has it"
+_ESTIMATES: Final = ("request_ratio", "burst_ratio", "risk_threshold", "risk_factor", "be_cpu", "be_mem")
 _MIB: Final = 1 << 20
 
 
@@ -44,9 +45,7 @@ def _thresholds(value: object) -> tuple[float, float]:
 
 
 def _estimator(value: object) -> dict[str, float]:
-    given = _mapping(
-        value, ("request_ratio", "burst_ratio", "risk_threshold", "risk_factor", "be_cpu", "be_mem")
-    )
+    given = _mapping(value, _ESTIMATES)
     if _number(given, "burst_ratio", 0.0, 0, 1):
         raise ValueError("a mapping whose burst_ratio is 0 (facts about pods do not tell their limits)")
     return {
@@ -80,7 +79,7 @@ def _interval(value: object) -> timedelta:
 
 THRESHOLDS: Final = Kind("cpu, mem", _thresholds)
 """Read as percent of CPU and of memory."""
-ESTIMATOR: Final = Kind("request_ratio, risk_threshold, risk_factor, be_cpu, be_mem", _estimator)
+ESTIMATOR: Final = Kind(", ".join(_ESTIMATES), _estimator)
 """Read as fields of ``LoadScore``."""
 
 METRICS: Final = (
