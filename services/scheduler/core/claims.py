@@ -151,7 +151,7 @@ class Claim:
                 continue
             amounts = amounts_of(self.model, bundle)
             victim = self.model.queues.get(bundle.gang.contract.queue)
-            if victim is not self.queue and not self._may_lose(victim, amounts):
+            if not self.may_lose(victim, amounts):
                 refused.append(bundle)
                 if self.budgets is not None:
                     self.budgets.give_back(bundle)
@@ -218,7 +218,10 @@ class Claim:
         held, due = self.accounts.held(level, column), self.accounts.due(level, column)
         return not _within(held, due)
 
-    def _may_lose(self, victim: Queue, amounts: Mapping[int, int]) -> bool:
+    def may_lose(self, victim: Queue, amounts: Mapping[int, int]) -> bool:
+        """Whether a queue may lose so much: the gang's own may lose anything."""
+        if victim is self.queue:
+            return True
         columns = [column for column in self.columns(victim) if amounts.get(column)]
         return all(self._can_spare(level, columns, amounts) for level in apart(victim, self.queue)[0])
 

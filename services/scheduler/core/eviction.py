@@ -206,6 +206,7 @@ class Evictor:
     def _in_order(self, gang: Gang, groups: Sequence[Group], claim: Claim) -> list[Bundle]:
         """Return the bundles of groups in the order in which they go."""
         bundles = [one for group in groups for one in self._candidates.bundles(gang, group)[0]]
+        bundles = self._that_may_go(bundles, claim)
         queues = {one.gang.contract.queue for one in bundles}
         weights = tuple((name, claim.columns(self._model.queues.get(name))) for name in sorted(queues))
         key = (tuple(group.key for group in groups), asks_as(gang, self._policy), weights)
@@ -217,6 +218,21 @@ class Evictor:
                 one.rank = rank
         self._ranked = key
         return self._ordered[key]
+
+    def _that_may_go(self, bundles: Iterable[Bundle], claim: Claim) -> list[Bundle]:
+        """Leave out bundles that their queues may not even lose alone, and those behind which these stand."""
+        known: dict[Hashable, bool] = {}
+        found: dict[Bundle, None] = {}
+        for one in bundles:
+            queue = one.gang.contract.queue
+            amounts = amounts_of(self._model, one)
+            key = (queue, *amounts.items())
+            may = known.get(key)
+            if may is None:
+                may = known[key] = claim.may_lose(self._model.queues.get(queue), amounts)
+            if may and all(before in found for before in one.first):
+                found[one] = None
+        return list(found)
 
     def _weigh(self, bundles: Iterable[Bundle], claim: Claim) -> None:
         """Say how far beyond its share each bundle's queue is when it is that bundle's turn."""

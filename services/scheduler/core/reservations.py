@@ -104,6 +104,8 @@ class Reservations:
         self._of: dict[Key, Reserved] = {}
         self._lifted: Collection[Key] = ()
         self._stack: _Stack | None = None
+        self._seen: tuple[int, ...] = ()
+        """What was there when all was worked out last."""
 
     def __len__(self) -> int:
         return len(self._of)
@@ -123,6 +125,7 @@ class Reservations:
             self._nodes.holders[slot] += 1
         mark.slots = np.array(slots, np.intp)
         self._of[mark.key] = mark
+        self._seen = ()
         self.refresh()
 
     def drop(self, key: Key) -> Reserved | None:
@@ -137,6 +140,7 @@ class Reservations:
         nodes.grown.update(mark.slots.tolist())
         self._pile()
         self._apply(lasting=True)
+        self._seen = ()
         for slot in mark.slots.tolist():
             nodes.release(slot)
         return mark
@@ -147,10 +151,13 @@ class Reservations:
             return
         self._nodes.fit_columns()
         self._victims.refresh()
+        if self._seen == self._versions():
+            return
         for mark in self._of.values():
             self._look(mark)
         self._pile()
         self._apply(lasting=True)
+        self._seen = self._versions()
 
     def lifted(self, keys: Collection[Key]) -> AbstractContextManager[None]:
         """Keep nothing for these gangs for as long as it takes."""
@@ -192,6 +199,11 @@ class Reservations:
         return (mark for mark in self if mark.key != key)
 
     # ------------------------------------------------------------------ inside
+
+    def _versions(self) -> tuple[int, ...]:
+        """Return what all that is kept depends on."""
+        nodes = self._nodes
+        return self._victims.version, nodes.room_version, nodes.capacity_version, nodes.used.shape[0]
 
     def _look(self, mark: Reserved) -> None:
         """Work out what a gang needs on its nodes, and what pods there hold that end in time."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from math import inf, isfinite
+from math import isfinite
 from typing import Final
 
 from services.scheduler.core.decisions import Decision
@@ -142,12 +142,8 @@ def _end(model: Model, gang: Gang) -> None:
 def _start(model: Model, gang: Gang, lane: Lane, old: Reserved | None, now: datetime) -> Start | None:
     """Return where a gang starts the soonest: where it is to start already unless that is clearly later."""
     ends = Ends(model, now, gang, lane)
-    best = ends.soonest()
-    if old is None or best is None:
-        return best
-    there = ends.on(old)
+    there = None if old is None else ends.on(old)
+    if there is None:
+        return ends.soonest()
     moment = now.timestamp()
-    if there is None or best.at == inf:
-        return there or best
-    sooner = there.at == inf or best.at - moment < _CLEARLY * (there.at - moment)
-    return best if sooner else there
+    return ends.soonest(before=moment + _CLEARLY * (there.at - moment)) or there

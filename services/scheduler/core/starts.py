@@ -10,6 +10,7 @@ search that places every gang, on room as it will be at one of the times; the fi
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,7 +20,7 @@ import numpy as np
 
 from services.scheduler.core import filling
 from services.scheduler.core.columns import BoolArray, FloatArray, IntArray, SlotArray
-from services.scheduler.core.earmarks import Place, by_slot
+from services.scheduler.core.earmarks import Place
 from services.scheduler.core.gangs import Gang, Key
 from services.scheduler.core.held import Held, Placed, leaving, with_parts
 from services.scheduler.core.lanes import Lane
@@ -133,23 +134,26 @@ class Ends:
         order = order[~stay(model, gang, lane, there)[order]]
         rank = np.full(ends.size, -1, np.intp)
         rank[order] = np.arange(order.size)
-        placed = ((rank.item(at), shape) for at, shape in there.placed if rank[at] >= 0)
-        self._held = Held(model.shapes, there.slots[order], there.shapes[order], placed)
+        self._slots, self._numbers = there.slots[order], there.shapes[order]
+        self._placed = [(rank.item(at), shape) for at, shape in there.placed if rank[at] >= 0]
+        self._held = Held(model.shapes, self._slots, self._numbers, self._placed)
         ends, since = ends[order], since[order]
         differs = (ends[1:] != ends[:-1]) | (since[1:] != since[:-1])
         begins = np.flatnonzero(np.concatenate(([True], differs))) if ends.size else np.zeros(0, np.intp)
         self._bounds: list[int] = [0, *begins[1:].tolist(), *([ends.size] if ends.size else [])]
         """How many pods have ended at each of ``_times``. Those that end at once do so together."""
         self._times: list[float] = [moment, *ends[begins].tolist()]
-        self._freed: dict[int, IntArray] = {}
-        """What is free at some of ``_times``, as far as it was asked for."""
 
-    def soonest(self) -> Start | None:
-        """Return the first start, None when not even the end of all pods makes room."""
+    def soonest(self, before: float | None = None) -> Start | None:
+        """Return the first start, or the first before a time; None when there is none.
+
+        Not even the end of all pods may make room.
+        """
+        times = len(self._times) if before is None else bisect_left(self._times, before)
         others = list(self._model.reservations.others(self._key))
         if self._lane.is_simple:
-            return self._first(lambda number: self._fills(number, others))
-        return self._first(lambda number: self._lands(number, others))
+            return self._first(lambda number: self._fills(number, others), times)
+        return self._first(lambda number: self._lands(number, others), times)
 
     def on(self, mark: Reserved) -> Start | None:
         """Return when the gang starts on the nodes that are reserved for it; None: never.
@@ -163,25 +167,37 @@ class Ends:
             shape.rules.refresh()
             if not all(shape.rules.allowed.item(slot) and not self._shut.item(slot) for slot in slots):
                 return None
-        needs = by_slot(mark.places)
+        lacks = self._lacking(mark, before)
+        at = np.full(lacks.shape[1], -1, np.intp)
+        at[mark.slots] = np.arange(mark.slots.size)
+        rows = np.flatnonzero(at[self._slots] >= 0)
+        among = {row: number for number, row in enumerate(rows.tolist())}
+        placed = ((among[row], shape) for row, shape in self._placed if row in among)
+        held = Held(self._model.shapes, at[self._slots[rows]], self._numbers[rows], placed)
+        lacks = lacks[:, mark.slots]
 
         def enough(number: int) -> Parts | None:
-            free = self._at(number, before)
-            fits = all(
-                free.item(column, slot) >= amount
-                for slot, row in needs.items()
-                for column, amount in row.items()
-            )
-            return (mark.places,) if fits else None
+            comes = np.zeros_like(lacks)
+            held.add_to(comes, int(np.searchsorted(rows, self._bounds[number])))
+            return (mark.places,) if (comes >= lacks).all() else None
 
         return self._first(enough)
 
     # ------------------------------------------------------------------ inside
 
-    def _first(self, find: Callable[[int], Parts | None]) -> Start | None:
-        """Return the first of the times at which places are found, and these."""
-        low, high = 0, len(self._bounds) - 1
-        found = find(high)
+    def _lacking(self, mark: Reserved, before: Sequence[Reserved]) -> IntArray:
+        """Return what is not free yet of what is reserved, beside those before it: [column, slot]."""
+        lacks = -self._free
+        for one in (mark, *before):
+            lacks[: one.needs.shape[0], one.slots] += one.needs
+        asked = np.zeros_like(lacks, np.bool_)
+        asked[: mark.needs.shape[0], mark.slots] = mark.needs > 0
+        return np.where(asked, lacks, 0)
+
+    def _first(self, find: Callable[[int], Parts | None], times: int | None = None) -> Start | None:
+        """Return the first of the times, or of so many, at which places are found, and these."""
+        low, high = 0, (len(self._times) if times is None else times) - 1
+        found = None if high < 0 else find(high)
         if found is None:
             return None
         while low < high:
@@ -195,11 +211,8 @@ class Ends:
 
     def _at(self, number: int, others: Sequence[Reserved]) -> IntArray:
         """Return what is free when so many times have come, beside what is reserved for others."""
-        freed = self._freed.get(number)
-        if freed is None:
-            freed = self._freed[number] = self._free.copy()
-            self._held.add_to(freed, self._bounds[number])
-        free = freed.copy()
+        free = self._free.copy()
+        self._held.add_to(free, self._bounds[number])
         for mark in others:
             free[: mark.needs.shape[0], mark.slots] -= mark.needs
         return free
