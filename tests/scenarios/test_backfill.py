@@ -115,6 +115,26 @@ CASES = [
         expect={"large": PENDING, "short": PENDING},
     ),
     Scenario(
+        "of the same lane one that may use more of what is reserved passes one that may use less",
+        nodes=TWO,
+        queues=[queue("a"), queue("b"), queue("c")],
+        jobs=[
+            small("first", 2, runs=1800, on=["n1"]),
+            small("second", 2, runs=600, on=["n1"]),
+            small("third", 4, runs=7200, on=["n2"]),
+        ],
+        then=[
+            submits(large("sooner", queue="a")),
+            submits(large("later", queue="b", at=1)),
+            submits(small("long", 2, queue="c", at=2, runs=3600)),
+            submits(small("short", 2, queue="c", at=3, runs=60)),
+            passes(LATE + 5),
+            finishes("second"),
+        ],
+        policy=Policy(eviction=Eviction(preempt=False, reclaim=False)),
+        expect={"sooner": PENDING, "later": PENDING, "long": PENDING, "short": RUNNING},
+    ),
+    Scenario(
         "of the same lane the short gang passes the long one",
         nodes=ONE,
         jobs=[*HALF, large(), small("long", 2, at=1, runs=9999), small("short", 2, at=2, runs=60)],
