@@ -20,7 +20,7 @@ from services.scheduler.core.decisions import Decision, Flight, Outcome
 from services.scheduler.core.defragment import defragment
 from services.scheduler.core.displace import begin, make_room
 from services.scheduler.core.earmarks import Earmark
-from services.scheduler.core.gangs import NOTHING, Gang, Key, Member, OrderKey, Pick, by_shape, first
+from services.scheduler.core.gangs import NOTHING, Gang, Member, OrderKey, Pick, by_shape, first
 from services.scheduler.core.held import leaving
 from services.scheduler.core.index import Taken
 from services.scheduler.core.lanes import (
@@ -42,7 +42,7 @@ from services.scheduler.core.plan import Plan, Trial, take_back
 from services.scheduler.core.queues import Queue
 from services.scheduler.core.reserving import next_renewal, reserve
 from services.scheduler.core.settle import arrangement_of, assign, could_ever_fit, follow, settle
-from services.scheduler.core.shadow import in_shadow, usable_by
+from services.scheduler.core.shadow import Shadow
 from services.scheduler.core.shapes import Shape, amounts_of
 from services.scheduler.core.turns import Turns
 from services.scheduler.core.zones import keep_hours
@@ -211,23 +211,19 @@ class _Cycle:
         return self._place(lane, gang) if lane.choice is None else self._place_any(lane, gang, lane.choice)
 
     def backfill(self) -> None:
-        """Place gangs in room that is kept for others, where they do not delay these.
-
-        Gangs of a lane need the same: where one found no room, nobody does who may use no more.
-        """
-        failed: dict[Lane, list[set[Key]]] = {}
-        for lane, gang, usable in in_shadow(self.model, self.now):
-            in_vain = failed.setdefault(lane, [])
-            if gang.lane is not lane or any(map(set(usable).issubset, in_vain)):
-                continue
+        """Place gangs in room that is kept for others, where they do not delay these."""
+        shadow = Shadow(self.model, self.now)
+        for lane, gang, usable in shadow.turns():
             with self.model.reservations.lifted(usable):
+                if gang.lane is not lane:
+                    continue
                 stop = self._obstacle(lane, gang.order)
                 if stop is None:
                     placed, stop = self._try(lane, gang)
                     if stop is None:
                         self._enter(lane, gang, placed)
                         continue
-            in_vain.append(set(usable))
+            shadow.fail(lane, usable)
 
     def rehearse(self, lane: Lane, gang: Gang) -> tuple[Placed, Stop | None]:
         """Try a gang beside all reservations, then in the shadow of those that it may use."""
@@ -236,7 +232,7 @@ class _Cycle:
             return [], stop
         placed, stop = self._tried(lane, gang)
         lacks = isinstance(stop, NoRoom | NoDomain)
-        usable = usable_by(self.model, gang, self.now) if lacks else ()
+        usable = Shadow(self.model, self.now).usable_by(gang) if lacks else ()
         if usable:
             with self.model.reservations.lifted(usable):
                 found, still = self._tried(lane, gang)

@@ -8,10 +8,12 @@ need it pass.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from itertools import islice
 from math import inf
+from typing import Final
 
 from services.scheduler.core.choice import Choice
 from services.scheduler.core.gangs import Gang, Near, OrderKey
@@ -24,7 +26,12 @@ Signature = tuple[str, int, bool, tuple[tuple[int, int], ...], Amounts, Layout |
 """Queue, kind (0 repair, 1 start, 2 surplus), was queued already, (shape, count) in order, floor, layout,
 what the minimum may be made of."""
 
+Entry = tuple[OrderKey, int, Gang]
+"""A gang's place in a lane, a number by which it is told from its earlier places, and the gang."""
+
 REPAIR, START, SURPLUS = 0, 1, 2
+_FEW: Final = 16
+"""Entries of gangs that left which are not worth a look at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +149,9 @@ class Lane:
     unmoved: InVain | None = None
     """The last search for who moves for its head, if it was one in vain."""
     followers: dict[Lane, None] = field(default_factory=dict["Lane", None])
-    heap: list[tuple[OrderKey, int, Gang]] = field(default_factory=list[tuple[OrderKey, int, Gang]])
+    entries: list[Entry] = field(default_factory=list["Entry"])
+    """Its gangs in order from ``first`` on; those that left stay in it for a while."""
+    first: int = 0
     size: int = 0
 
     def __post_init__(self) -> None:
@@ -202,7 +211,11 @@ class Lane:
         """Put a gang in its place; say whether it is the head now."""
         gang.lane, gang.ticket = self, ticket
         entry = (gang.order, ticket, gang)
-        heappush(self.heap, entry)
+        entries = self.entries
+        if self.first == len(entries) or entry > entries[-1]:
+            entries.append(entry)
+        else:
+            insort(entries, entry, lo=self.first)
         self.size += 1
         return self._top() is entry
 
@@ -212,6 +225,8 @@ class Lane:
         gang.lane = None
         gang.ticket = 0
         self.size -= 1
+        if len(self.entries) - self.first > 2 * self.size + _FEW:
+            self.entries, self.first = [one for one in self.entries if self._has(one)], 0
         return top is not None and top[2] is gang
 
     def head(self) -> tuple[OrderKey, Gang] | None:
@@ -219,24 +234,27 @@ class Lane:
         top = self._top()
         return None if top is None else (top[0], top[2])
 
-    def members(self) -> list[tuple[OrderKey, Gang]]:
-        """Return all gangs in order."""
-        return [
-            (key, gang)
-            for key, ticket, gang in sorted(self.heap)
-            if gang.lane is self and gang.ticket == ticket
-        ]
+    def members(self, most: int | None = None) -> list[tuple[OrderKey, Gang]]:
+        """Return all gangs in order, or so many of the first."""
+        there = (entry for entry in islice(self.entries, self.first, None) if self._has(entry))
+        return [(key, gang) for key, _, gang in islice(there, most)]
 
     def held_until(self, hold_seconds: float) -> float:
         """Return the time (POSIX seconds) until which its head holds what it lacks."""
         top = self._top()
         return top[0][2] + hold_seconds if top is not None else 0.0
 
-    def _top(self) -> tuple[OrderKey, int, Gang] | None:
-        heap = self.heap
-        while heap:
-            top = heap[0]
-            if top[2].lane is self and top[2].ticket == top[1]:
-                return top
-            heappop(heap)
-        return None
+    def _top(self) -> Entry | None:
+        entries, first = self.entries, self.first
+        while first < len(entries) and not self._has(entries[first]):
+            first += 1
+        if first > _FEW and 2 * first > len(entries):
+            del entries[:first]
+            first = 0
+        self.first = first
+        return entries[first] if first < len(entries) else None
+
+    def _has(self, entry: Entry) -> bool:
+        """Whether a gang is in the lane still, by that ticket."""
+        gang = entry[2]
+        return gang.lane is self and gang.ticket == entry[1]
