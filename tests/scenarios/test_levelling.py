@@ -9,7 +9,7 @@ import pytest
 
 from services.scheduler.core.cycle import decide
 from services.scheduler.core.load import Levelling
-from services.scheduler.core.policy import Eviction, Policy, Scores
+from services.scheduler.core.policy import Eviction, Policy
 from services.scheduler.core.replay import differences
 from shared.events import contracts as c
 from tests.scenarios.scenario import (
@@ -28,7 +28,7 @@ from tests.scenarios.scenario import (
     uses,
 )
 from tests.scenarios.test_load import measures
-from tests.scenarios.world import START, World
+from tests.scenarios.world import World
 from tests.unit.scheduler.test_invariants import event, rebuilt
 
 LEVELS = Levelling(low=(20, 100, 100), high=(50, 100, 100))
@@ -191,10 +191,18 @@ STAYING = [
     ),
     scenario(
         "a gang of one pod moves whole",
-        job("web", gang=1, cpu=5),
+        job("web", gang=1, cpu=4),
         BUSY,
+        pods=[other("stays", "n1", cpu=6)],
         expect={"web": placed(n2=1)},
         evicted=["web-worker-0"],
+    ),
+    scenario(
+        "but for one that would have its new node use too much",
+        job("web", gang=1, cpu=4),
+        BUSY,
+        pods=[other("stays", "n1", cpu=1)],
+        expect={"web": placed(n1=1)},
     ),
     scenario(
         "a gang of two that needs both stays",
@@ -338,3 +346,100 @@ ROUNDS = [
 @pytest.mark.parametrize("one", [*LEAVING, *STAYING, *ROUNDS], ids=lambda one: one.name)
 def test_levelling(one: Scenario) -> None:
     one.run()
+
+
+def busy(policy: Policy = PLAIN, web: c.Gang | None = None) -> World:
+    """The world of most scenarios, before anything is decided about n1, which uses too much."""
+    world = World(policy)
+    world.queue(queue("default"))
+    for one in TWO:
+        world.node(one)
+    world.submit(web or many(5))
+    world.settle()
+    for step in lately(BUSY):
+        step(world)
+    return world
+
+
+def test_one_decision_about_a_gang_says_who_leaves_why_and_where_room_is_kept() -> None:
+    world = busy()
+    [decision] = world.decide()
+    assert (decision.name, decision.rows, decision.enqueue) == ("web", [], False)
+    names = [(one.pod, one.gang) for one in decision.evictions]
+    assert names == [("web-worker-3", "web"), ("web-worker-4", "web")]
+    reason = "node n1 really uses 80% of its CPU, more than 50%: room is kept on n2"
+    assert {one.reason for one in decision.evictions} == {reason}
+    [kept] = decision.reservations
+    assert (kept.node, kept.pods, kept.resources["cpu"]) == ("n2", 2, 4000)
+    assert kept.gang is not None
+    assert kept.gang.name == "web"
+
+
+def test_a_gang_whose_only_pod_moves_says_where_to() -> None:
+    world = busy(web=job("web", gang=1, cpu=4))
+    world.pod(other("stays", "n1", cpu=6))
+    world.pass_time(HOUR)
+    BUSY(world)
+    [decision] = world.decide()
+    world.carry_out(decision)
+    assert world.decide() == []
+    reason = reports(world)["web"].reason
+    assert reason.code == "moving"
+    words = "moves off nodes that really use too much: room for 1 of its pods is kept on n2"
+    assert reason.message == words
+
+
+def test_disruption_budgets_are_kept_whatever_plugins_are_named() -> None:
+    world = busy()
+    world.model.apply_budget(c.PodDisruptionBudgetState(namespace="ns", name="b", disruptions_allowed=1))
+    for pod in list(world.books.pods.values()):
+        world.pod(pod.model_copy(update={"budgets": ("b",)}))
+    [decision] = world.decide()
+    assert len(decision.evictions) == 1
+
+
+def test_the_scheduler_looks_again_when_a_round_is_due() -> None:
+    world = busy()
+    at = world.now
+    world.settle()
+    world.pass_time(180)
+    assert decide(world.model, world.now).wake_at == at + timedelta(minutes=10)
+    world = busy(web=many(5, on=["n1"]))
+    assert decide(world.model, world.now).wake_at == world.now + timedelta(minutes=5)
+
+
+def test_no_round_is_begun_where_no_node_uses_too_much() -> None:
+    world = busy()
+    measures(n1=(50, 10), n2=(0, 10))(world)
+    assert world.decide() == []
+    world.pass_time(1)
+    BUSY(world)
+    assert len(world.decide()) == 1
+
+
+@pytest.mark.parametrize("seconds", [0, 599, 600])
+def test_a_replay_decides_the_same_as_the_cycle_record_says_until_when_it_paused(seconds: float) -> None:
+    world = busy()
+    world.settle()
+    world.pass_time(seconds)
+    BUSY(world)
+    again = rebuilt(world, seed=3)
+    found, replayed = decide(world.model, world.now), decide(again, world.now)
+    assert bool(found.decisions) == (seconds == 600)
+    assert (
+        differences([event(one) for one in found.decisions], [event(one) for one in replayed.decisions]) == []
+    )
+    assert again.pauses == world.model.pauses
+
+
+def test_a_pod_that_does_not_go_stays_and_nothing_is_kept_for_it() -> None:
+    world = busy()
+    [decision] = world.decide()
+    world.carry_out(decision, fail=frozenset({"web-worker-4"}))
+    world.victims_go()
+    world.pass_time(1)
+    world.settle()
+    assert world.model.earmarks.of(("ns", "web")) is None
+    assert sorted(pod.name for pod in world.members(("ns", "web")) if pod.node) == [
+        f"web-worker-{number}" for number in range(5)
+    ]

@@ -223,11 +223,12 @@ class _Round:
     def _candidates(self) -> dict[int, list[tuple[Gang, int]]]:
         """Return by node who may leave it, in the order in which they go."""
         victims = self._model.victims
-        found: list[tuple[tuple[int, float, str, str], Gang, int]] = []
+        found: list[tuple[tuple[object, ...], Gang, int]] = []
         for gang, rows in by_gang(self._model, self._rows()).items():
             if self._may_give(gang):
                 for row in rows:
-                    order = (victims.rank.item(row), -victims.since.item(row), *victims.keys[row])
+                    task, number = gang.position(victims.keys[row][1]) or (0, 0)
+                    order = (victims.rank.item(row), -victims.since.item(row), gang.key, -task, -number)
                     found.append((order, gang, row))
         by_node: dict[int, list[tuple[Gang, int]]] = {}
         for _, gang, row in sorted(found, key=lambda one: one[0]):
@@ -260,11 +261,14 @@ class _Round:
         return self._model.classes.get(spared) if spared else CRITICAL
 
     def _may_give(self, gang: Gang) -> bool:
-        """Whether a gang has its minimum and no room kept elsewhere, and may lie anywhere."""
+        """Whether all of a gang has room, none is kept for it elsewhere, and it may lie anywhere.
+
+        A member that waits would take the room of one that moves.
+        """
         model, needs = self._model, gang.needs
         kept = model.earmarks.of(gang.key) or model.reservations.of(gang.key)
         ours = gang.contract.pool == model.pool and model.queues.get(gang.contract.queue).known
-        return ours and not (needs.must or needs.short or kept or is_laid_out(gang))
+        return ours and not (needs.must or needs.more or needs.short or kept or is_laid_out(gang))
 
 
 class _Spare:
