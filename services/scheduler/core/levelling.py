@@ -29,6 +29,7 @@ from services.scheduler.core.load import MEAN, Levelling
 from services.scheduler.core.model import Model
 from services.scheduler.core.plan import Plan, Trial
 from services.scheduler.core.pods import CRITICAL
+from services.scheduler.core.queues import Queue
 from services.scheduler.core.resources import CPU, MEMORY, PODS
 from services.scheduler.core.results import keep_room, launch_evictions
 from services.scheduler.core.shapes import Shape
@@ -267,7 +268,8 @@ class _Round:
         """
         model, needs = self._model, gang.needs
         kept = model.earmarks.of(gang.key) or model.reservations.of(gang.key)
-        ours = gang.contract.pool == model.pool and model.queues.get(gang.contract.queue).known
+        queue = model.queues.get(gang.contract.queue)
+        ours = gang.contract.pool == model.pool and queue.known and not _holds_too_much(queue)
         return ours and not (needs.must or needs.more or needs.short or kept or is_laid_out(gang))
 
 
@@ -291,6 +293,13 @@ class _Spare:
         """One of a task leaves."""
         self._in_all -= 1
         self._of_task[task] -= 1
+
+
+def _holds_too_much(queue: Queue) -> bool:
+    """Whether a queue, or one above it, holds more than it may now: who leaves it would not come back."""
+    return any(
+        level.held.get(column, 0) > limit for level in queue.chain for column, limit in level.capability or ()
+    )
 
 
 def _uses(phase: str) -> bool:
