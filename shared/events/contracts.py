@@ -465,7 +465,7 @@ class Reservation(Contract):
     starts: datetime | None = None
     """Of what is kept as it becomes free: when all of it should be free; None: nobody knows."""
     gang: GangRef | None = None
-    """Another gang than the decision's: one whose pods move here, once those that leave are made anew."""
+    """The gang whose pods move here, once those that leave are made anew: the decision's, or another one."""
     devices: tuple[int, ...] = ()
     """Indices of the node's devices of which each of the pods has parts, container by container."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 from services.scheduler.adapters.replaying import read_stretch, replay
@@ -23,6 +24,23 @@ tiers:
 - plugins:
   - name: gang
   - name: usage
+metrics:
+  address: {address}
+  interval: 1s
+"""
+
+
+LEVELS = """
+actions: "allocate, shuffle"
+tiers:
+- plugins:
+  - name: gang
+  - name: binpack
+  - name: rescheduling
+    arguments:
+      strategies:
+      - name: lowNodeUtilization
+        params: {{thresholds: {{cpu: 20}}, targetThresholds: {{cpu: 50}}}}
 metrics:
   address: {address}
   interval: 1s
@@ -83,6 +101,46 @@ async def test_gangs_go_where_less_is_used_and_do_so_again_in_a_replay(tmp_path:
     made = list(replay(stretch, configure(text, policy).policy, Telemetry("replay"), fixed=True))
     again = {one.gang.name: one.bindings[0].node for cycle in made for one in cycle.again}
     assert again == {"first": "b", "second": "a", "third": "b"}
+    assert [one.differences for one in made] == [()] * len(made)
+
+
+async def test_pods_leave_a_busy_node_where_only_rescheduling_asks_for_figures(tmp_path: Path) -> None:
+    world = World()
+    world.log = MemoryLog(world.clock, limits=Limits(sweep_records=10**9, maintenance_seconds=1e9))
+    await world.start()
+    await world.queue()
+    for name in ("a", "b"):
+        await world.node(name, 8)
+    old = world.clock.now() - timedelta(hours=1)
+    for number in range(2):
+        one = gang(f"old{number}", 1)
+        await world.gang(one, ready=False)
+        pod = c.PodState(
+            namespace="ns",
+            name=f"{one.name}-worker-0",
+            uid=f"uid-{number}",
+            gang=one.name,
+            task="worker",
+            queue="default",
+            node="a",
+            phase="Running",
+            shape=one.tasks[0].shape,
+            created_at=old,
+        )
+        await world.state("pod", "ns", pod.name, pod)
+    file = tmp_path / "policy.conf"
+    async with prometheus() as server:
+        text = LEVELS.format(address=server.address)
+        file.write_text(text)
+        async with running(world, policy_file=file):
+            await _uses(world, server, a="60", b="10")
+            decision = (await eventually(world.decisions))[0]
+    assert [one.pod for one in decision.evictions] == ["old0-worker-0"]
+    assert [one.node for one in decision.reservations] == ["b"]
+    policy = SchedulerSettings(policy_file=file).policy()
+    stretch = await read_stretch(world.log, "default", None, None)
+    made = list(replay(stretch, configure(text, policy).policy, Telemetry("replay"), fixed=True))
+    assert [one.evictions for cycle in made for one in cycle.again] == [decision.evictions]
     assert [one.differences for one in made] == [()] * len(made)
 
 

@@ -131,7 +131,7 @@ class Policies:
         if read.policy != self._model.policy:
             self._model.set_policy(read.policy)
             self._metrics.policy_changes.labels(pool).inc()
-        heeded = read.policy.scores.load or read.policy.load_limit
+        heeded = read.policy.scores.load or read.policy.load_limit or read.policy.levelling
         self._on_source(read.source if heeded else None)
         told = {"pool": pool, "source": source, "policy": read.policy.digest}
         self._log.info("policy taken", extra=told)

@@ -6,7 +6,7 @@ which has to be its name, as Volcano wants it.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from math import isfinite
 from typing import Any, Final
 
@@ -15,18 +15,20 @@ import orjson
 
 from services.scheduler.adapters.bodies import body_of
 from services.scheduler.core.configuration import Source
+from services.scheduler.core.load import MEAN
 from shared.errors import Unavailable
 
 _MOST_SECONDS: Final = 20.0
 _MOST_WORDS: Final = 300
 _MOST_MB: Final = 32
 """Of an answer: one has some 150 bytes for each instance."""
+_OVER: Final = f"[{MEAN // timedelta(minutes=1)}m:30s]"
 _CPU: Final = (
-    'avg_over_time(avg by (instance) (1 - rate(node_cpu_seconds_total{mode="idle"}[5m]))[10m:30s]) * 100'
+    f'avg_over_time(avg by (instance) (1 - rate(node_cpu_seconds_total{{mode="idle"}}[5m])){_OVER}) * 100'
 )
 _MEMORY: Final = (
     "(1 - avg_over_time((sum by (instance) (node_memory_MemAvailable_bytes)"
-    " / sum by (instance) (node_memory_MemTotal_bytes))[10m:30s])) * 100"
+    f" / sum by (instance) (node_memory_MemTotal_bytes)){_OVER})) * 100"
 )
 
 Figures = dict[str, float]

@@ -35,6 +35,7 @@ from services.scheduler.core.lanes import (
     Stop,
 )
 from services.scheduler.core.layout import by_group, in_parts, in_steps, is_laid_out, layout_of, plain_layout
+from services.scheduler.core.levelling import level
 from services.scheduler.core.model import Model
 from services.scheduler.core.near import Placed
 from services.scheduler.core.placing import find_any, place, place_reserved, place_shapes
@@ -61,14 +62,15 @@ def decide(model: Model, now: datetime, *, limit: int | None = None) -> Outcome:
     cycle.use_earmarks()
     finished = cycle.start_gangs(limit)
     evicting: list[Decision] = []
-    cool_at = look_at = move_at = None
+    cool_at = look_at = level_at = move_at = None
     reserving: list[Decision] = []
     if finished:
         cycle.backfill()
         evicting, cool_at = make_room(model, now)
         clearing, look_at = clear(model, now)
+        levelling, level_at = level(model, now)
         moving, move_at = defragment(model, now)
-        evicting += (*clearing, *moving)
+        evicting += (*clearing, *levelling, *moving)
         cycle.add_surplus()
     placing = cycle.launch()
     if finished and not model.waiting.active:
@@ -83,7 +85,7 @@ def decide(model: Model, now: datetime, *, limit: int | None = None) -> Outcome:
         next_renewal(model),
         model.measured.next(),
         cool_at,
-        *(at.timestamp() for at in (look_at, move_at) if at is not None),
+        *(at.timestamp() for at in (look_at, level_at, move_at) if at is not None),
     )
     wake = [at for at in alarms if at]
     return Outcome(

@@ -17,6 +17,8 @@ from services.scheduler.core.columns import BoolArray, FloatArray, IntArray
 
 FRESH: Final = timedelta(minutes=5)
 """For how long figures count after they were measured."""
+MEAN: Final = timedelta(minutes=10)
+"""Figures are means of so long: what came or went later shows in part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,27 @@ class LoadLimit:
 
     cpu: float = 80.0
     memory: float = 80.0
+
+
+@dataclass(frozen=True, slots=True)
+class Levelling:
+    """Pods leave nodes that use too much for nodes that use little: Volcano's ``rescheduling``.
+
+    Bounds are in percent, of CPU, of memory and of how many pods a node takes.
+    """
+
+    low: tuple[float, float, float] = (100.0, 100.0, 100.0)
+    """A node that uses less of each takes pods that leave others, ..."""
+    high: tuple[float, float, float] = (100.0, 100.0, 100.0)
+    """... up to these; one that uses more of any gives pods up."""
+    period: timedelta = timedelta(minutes=5)
+    """Between two rounds."""
+    rest: timedelta = timedelta(minutes=30)
+    """How long after it was bound a pod stays where it is: so nobody is moved to and fro."""
+    queues: tuple[str, ...] = ()
+    """Only pods of these leave; empty: of all."""
+    spared: str = ""
+    """The priority class whose pods stay, and all whose priority is no lower; empty: those of the system."""
 
 
 class LoadOnNodes:

@@ -32,6 +32,7 @@ class Measured:
         self._pods = pods
         self._score: LoadScore | None = None
         self._limit: LoadLimit | None = None
+        self._levels = False
         self._told: NodesMeasured | None = None
         self._fresh = False
         self._changed = False
@@ -41,11 +42,11 @@ class Measured:
         """By pod: its UID, its node, and what it counts for there."""
         self._begun: Timers[tuple[Key, str]] = Timers()
 
-    def govern(self, score: LoadScore | None, limit: LoadLimit | None) -> None:
-        """Follow another policy from now on."""
-        if (score, limit) == (self._score, self._limit):
+    def govern(self, score: LoadScore | None, limit: LoadLimit | None, *, levels: bool) -> None:
+        """Follow another policy from now on. ``levels``: pods may leave nodes for what these use."""
+        if (score, limit, levels) == (self._score, self._limit, self._levels):
             return
-        self._score, self._limit = score, limit
+        self._score, self._limit, self._levels = score, limit, levels
         self._changed = True
         self._shown.clear()
         self._begun = Timers()
@@ -108,7 +109,7 @@ class Measured:
 
     @property
     def _is_on(self) -> bool:
-        return self._score is not None or self._limit is not None
+        return self._score is not None or self._limit is not None or self._levels
 
     def _due(self, pod: Pod) -> float | None:
         """Return from when on figures show a pod (POSIX seconds); None: it has not begun, or has ended."""

@@ -88,6 +88,8 @@ class Model:
         """By namespace and name of a PodDisruptionBudget: how many more pods may go."""
         self.peaceful: set[str] = set()
         """Priority classes whose gangs evict nobody."""
+        self.classes: dict[str, int] = {}
+        """By name of a priority class: its value."""
         self.dirty: dict[Gang, None] = {}
         """Gangs whose needs may have changed."""
         self.unplaced: dict[Gang, None] = {}
@@ -143,7 +145,8 @@ class Model:
         return index
 
     def _heed_load(self) -> None:
-        self.measured.govern(self.policy.scores.load, self.policy.load_limit)
+        policy = self.policy
+        self.measured.govern(policy.scores.load, policy.load_limit, levels=policy.levelling is not None)
 
     def _typical(self) -> Typical:
         scores = self.policy.scores
@@ -248,6 +251,7 @@ class Model:
 
     def apply_priority_class(self, state: c.PriorityClassState) -> None:
         """A priority class is there or has changed."""
+        self.classes[state.name] = state.value
         if state.preemption_policy == "Never":
             self.peaceful.add(state.name)
         else:
@@ -255,6 +259,7 @@ class Model:
 
     def remove_priority_class(self, name: str) -> None:
         """A priority class is gone."""
+        self.classes.pop(name, None)
         self.peaceful.discard(name)
 
     def apply_budget(self, state: c.PodDisruptionBudgetState) -> None:

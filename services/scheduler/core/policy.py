@@ -7,7 +7,7 @@ from datetime import timedelta
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from services.scheduler.core.load import LoadLimit, LoadScore
+from services.scheduler.core.load import Levelling, LoadLimit, LoadScore
 from shared.events.contracts import Shape
 
 if TYPE_CHECKING:
@@ -344,6 +344,8 @@ class Policy:
     False: NUMA nodes mean nothing."""
     load_limit: LoadLimit | None = None
     """None: nodes take pods whatever they really use."""
+    levelling: Levelling | None = None
+    """None: pods stay whatever their nodes really use."""
     own: tuple[Own, ...] = ()
     """Plugins that are not Volcano's."""
     extender: Extender | None = None

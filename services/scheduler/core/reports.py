@@ -268,12 +268,14 @@ def _leaving(model: Model, mark: Earmark) -> Reason:
 
 
 def _moving(model: Model, mark: Earmark) -> Reason:
-    """Say where a gang goes whose pods left so that another one could start."""
+    """Say where a gang goes whose pods left for another gang, or for what their nodes really use."""
     nodes = sorted({model.nodes.names[slot] for _, slots, _ in mark.places for slot in slots})
     pods = sum(sum(counts) for _, _, counts in mark.places)
+    alone = f"/{mark.uid}/" in mark.number  # its own decision says it, for nobody
+    why = "moves off nodes that really use too much" if alone else "moves so that another gang can start"
     return Reason(
         code="moving",
-        message=f"moves so that another gang can start: room for {pods} of its pods is kept on "
+        message=f"{why}: room for {pods} of its pods is kept on "
         + ", ".join(nodes[:_MOST_NAMED])
         + (", …" if len(nodes) > _MOST_NAMED else ""),
         numbers={"pods": pods, "nodes": len(nodes)},

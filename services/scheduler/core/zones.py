@@ -65,10 +65,10 @@ def within_budget(model: Model, gang: Gang, rows: Iterable[int]) -> list[int]:
         at = gang.position(victims.keys[row][1])
         if at is not None:
             found.append((victims.priority.item(row), -at[0], -at[1], row))
-    return [row for *_, row in sorted(found)[: _may_leave(gang)]]
+    return [row for *_, row in sorted(found)[: may_leave(gang)]]
 
 
-def _may_leave(gang: Gang) -> int:
+def may_leave(gang: Gang) -> int:
     """Return how many of a gang's pods may leave it now; of one without a budget it is one at a time."""
     budget = gang.contract.budget
     running = sum(pod.phase == "Running" and not pod.leaving for pod in gang.pods.values())

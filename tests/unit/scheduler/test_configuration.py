@@ -488,7 +488,7 @@ def test_usage_says_what_real_load_means_and_metrics_where_it_is_told() -> None:
 @pytest.mark.parametrize(
     ("text", "note"),
     [
-        (PLAIN + "metrics: {address: http://x}\n", "metrics: taken, but without plugin usage figures change nothing"),
+        (PLAIN + "metrics: {address: http://x}\n", "metrics: taken, but without the plugins usage and rescheduling figures change nothing"),
         (
             USAGE.replace("interval: 1m", "interval: 5m"),
             "metrics.interval: taken, but figures count for 5 minutes, then none do until they are told anew",

@@ -61,7 +61,7 @@ ACTIONS: Final = (
             flag("allowWholeBundle", "evict gangs below their minimum", default=True),
         ),
     ),
-    Action("shuffle", "pods are evicted as tdm says"),
+    Action("shuffle", "pods are evicted as tdm and rescheduling say"),
     Action(
         "defragment",
         "gangs move if each has room elsewhere and one that waits then starts (Pumice's own, not Volcano's)",

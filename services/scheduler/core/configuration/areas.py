@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 from services.scheduler.core.configuration.asking import VERBS
 from services.scheduler.core.configuration.evicting import eviction
 from services.scheduler.core.configuration.found import Configuration, Named
+from services.scheduler.core.configuration.rescheduling import levelling
 from services.scheduler.core.extending import ExtenderScores
 from services.scheduler.core.load import LoadLimit, LoadScore
 from services.scheduler.core.own import Own, OwnOrder, OwnScores
@@ -65,6 +66,7 @@ def to_policy(found: Configuration, base: Policy, own: tuple[Own, ...] = ()) -> 
         defragmentation=_defragmentation(found, base.defragmentation),
         numa=found.plugin("numa-aware", "enablePredicate") is not None,
         load_limit=_load_limit(found),
+        levelling=levelling(found),
         own=own,
         extender=extender,
     )

@@ -7,7 +7,7 @@ from datetime import timedelta
 from difflib import get_close_matches
 from typing import Final
 
-from services.scheduler.core.configuration import actions, asking, placement, sharing
+from services.scheduler.core.configuration import actions, asking, placement, rescheduling, sharing
 from services.scheduler.core.configuration.found import Code, Configuration, Named
 from services.scheduler.core.configuration.measuring import METRICS, Source, flat
 from services.scheduler.core.configuration.terms import SWITCHES, Action, Argument, Plugin, Stand
@@ -169,8 +169,9 @@ def _read_metrics(found: Configuration, value: object) -> None:
     if not isinstance(address, str) or not isinstance(interval, timedelta):
         found.complain("metrics.address", "is missing: where is the source?", Code.MISSING)
         return
-    if usage is None:
-        found.notes.append("metrics: taken, but without plugin usage figures change nothing")
+    if usage is None and found.plugin("rescheduling") is None:
+        words = "without the plugins usage and rescheduling figures change nothing"
+        found.notes.append(f"metrics: taken, but {words}")
     elif interval >= FRESH:
         words = (
             f"figures count for {FRESH.total_seconds() / 60:g} minutes, then none do until they are told anew"
@@ -181,6 +182,7 @@ def _read_metrics(found: Configuration, value: object) -> None:
 
 def _check_together(found: Configuration) -> None:
     asking.check(found)
+    rescheduling.check(found)
     drf, proportion = found.plugin("drf", "enableHierarchy"), found.plugin("proportion")
     if drf is not None and proportion is not None:
         words = (

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from services.scheduler.core.configuration.asking import EXTENDER
+from services.scheduler.core.configuration.rescheduling import RESCHEDULING
 from services.scheduler.core.configuration.terms import Argument, Plugin, Stand, Vote, flag
 from services.scheduler.core.configuration.values import (
     DURATION,
     HOURS,
     INTERVAL,
-    LISTING,
-    MAPPING,
     number,
     whole,
 )
@@ -163,19 +162,7 @@ PLUGINS: Final = (
             Argument("tdm.evict.period", INTERVAL, "1m", "how often pods are evicted outside of them"),
         ),
     ),
-    Plugin(
-        "rescheduling",
-        "pods are moved off nodes that have little to do",
-        Stand.REFUSED,
-        _LATER,
-        arguments=(
-            Argument("interval", DURATION, "5m", "how often"),
-            Argument("metricsPeriod", DURATION, "5m", "over which use is measured"),
-            Argument("strategies", LISTING, None, "what moves, with params"),
-            Argument("queueSelector", LISTING, None, "of which queues"),
-            Argument("labelSelector", MAPPING, None, "of which pods"),
-        ),
-    ),
+    RESCHEDULING,
     EXTENDER,
 )
 """In the order in which they are told."""
