@@ -366,8 +366,13 @@ class _Cycle:
             self.model.waiting.hold(lane, scarce, until)
 
     def _watch(self, lane: Lane, gang: Gang, stop: Stop) -> None:
-        """See to it that room is reserved for a gang that finds none for too long."""
-        kept = isinstance(stop, NoEntry) and self.model.reservations.of(gang.key) is not None
+        """See to it that room is reserved for a gang that finds none for too long.
+
+        What is kept for it may be all that lets it stop at something else. To end it for that would bring
+        back what it was made for, and so on for ever.
+        """
+        kept = isinstance(stop, NoEntry) or (lane.choice is not None and isinstance(stop, NoQuota))
+        kept = kept and self.model.reservations.of(gang.key) is not None
         if self.model.policy.backfill.enabled and (kept or isinstance(stop, NoRoom | NoDomain)):
             at = lane.held_until(self.model.policy.late_after.total_seconds())
             self.model.waiting.watch(lane, at, self.now.timestamp())

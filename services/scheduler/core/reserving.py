@@ -8,6 +8,7 @@ nodes go.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from math import isfinite
@@ -22,6 +23,7 @@ from services.scheduler.core.model import Model
 from services.scheduler.core.reservations import Reserved
 from services.scheduler.core.results import keep_room
 from services.scheduler.core.settle import could_ever_fit
+from services.scheduler.core.shapes import Shape, amounts_of
 from services.scheduler.core.starts import Ends, Start, lands_alone
 
 _CLEARLY: Final = 0.9
@@ -116,7 +118,7 @@ def _turn(model: Model, gang: Gang) -> tuple[int, bool, OrderKey]:
 def _reserve(model: Model, gang: Gang, lane: Lane, old: Reserved | None, now: datetime) -> Decision | None:
     """Reserve room for a gang, or keep it for longer."""
     start = _start(model, gang, lane, old, now)
-    if start is None or sum(len(slots) for _, slots, _ in start.places) > _MOST_PLACES:
+    if start is None or not _may_have(model, lane, start):
         _end(model, gang)
         return None
     decision = begin(model, gang, now, enqueue=False)
@@ -131,6 +133,21 @@ def _reserve(model: Model, gang: Gang, lane: Lane, old: Reserved | None, now: da
     )
     keep_room(model, gang, decision)
     return decision
+
+
+def _may_have(model: Model, lane: Lane, start: Start) -> bool:
+    """Whether a gang may have what it starts with: it fits into a record, and into its queue's quota.
+
+    Others found no room because their quota is enough; where members can be chosen it depends on which.
+    """
+    if sum(len(slots) for _, slots, _ in start.places) > _MOST_PLACES:
+        return False
+    if lane.choice is None:
+        return True
+    counts: Counter[Shape] = Counter()
+    for shape, _, some in start.places:
+        counts[shape] += sum(some)
+    return model.queues.over(lane.queue, amounts_of(counts)) is None
 
 
 def _end(model: Model, gang: Gang) -> None:
