@@ -21,6 +21,8 @@ class There:
     shape: c.Shape
     decided: bool = False
     """It is one of those to be checked."""
+    flight: str = ""
+    """The decision that is on its way with it; two may be with pods of one name, of two generations."""
 
 
 def check_among(pods: Sequence[There], nodes: Mapping[str, c.NodeState]) -> None:

@@ -20,7 +20,7 @@ def volumes_on(node: str, pods: Sequence[There]) -> Volumes:
     found: Volumes = {}
     for pod in pods:
         for number, one in enumerate(mounts_of(pod) if pod.node == node else ()):
-            name = one.volume or f"{pod.namespace}/{pod.name}/{number}"
+            name = one.volume or f"{pod.namespace}/{pod.name}/{pod.flight}/{number}"
             for kind in (("driver", one.driver), ("free", one.free)):
                 if kind[1] and name not in found.setdefault(kind, []):
                     found[kind].append(name)

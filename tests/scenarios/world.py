@@ -369,7 +369,7 @@ class World:
         for other in self.books.flying.values():
             shapes = self.books.shapes[other.number]
             there += [
-                There(row[0], other.namespace, row[2], shapes[row[1]])
+                There(row[0], other.namespace, row[2], shapes[row[1]], flight=other.number)
                 for row in other.rows
                 if (other.namespace, row[0]) not in known
             ]
