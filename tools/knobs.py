@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from services.scheduler.core.configuration.reader import ACTIONS, PLUGINS
-from services.scheduler.core.configuration.terms import SWITCHES, Argument, Stand
+from services.scheduler.core.configuration.terms import SWITCHES, Action, Argument, Plugin, Stand
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 _WORD: Final = "# Knobs:"
@@ -21,7 +21,7 @@ def scenarios() -> list[Path]:
 
 
 def shown_by(path: Path) -> list[str]:
-    """Return what a scenario shows: actions, plugins, and switches and arguments behind their owner's name."""
+    """Return what a scenario shows: actions, plugins, and behind these names switches and arguments."""
     lines = path.read_text(encoding="utf-8").splitlines()
     return [
         knob.strip()
@@ -43,9 +43,10 @@ def by_knob() -> dict[str, list[Path]]:
 def knobs() -> Iterator[str]:
     """Yield all that a configuration can choose: what is always on, or without effect, is no choice.
 
-    Of switches only those that are off unless they are named: to switch another off is not to name the plugin.
+    Of switches only those that are off unless they are named: without another, a plugin is as if not named.
     """
-    for owner in (*ACTIONS.values(), *PLUGINS.values()):
+    owners: list[Action | Plugin] = [*ACTIONS.values(), *PLUGINS.values()]
+    for owner in owners:
         if owner.stand is Stand.REFUSED:
             continue
         if owner.stand is Stand.DONE:

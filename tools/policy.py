@@ -9,9 +9,10 @@ from typing import Final
 from services.scheduler.core.configuration.measuring import METRICS
 from services.scheduler.core.configuration.reader import ACTIONS, PLUGINS
 from services.scheduler.core.configuration.terms import SWITCHES, Action, Argument, Plugin, Stand, Vote
+from tools.knobs import ROOT, by_knob, knob_of
 from tools.reference import table
 
-PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "policy" / "configuration.md"
+PAGE: Final = ROOT / "docs" / "policy" / "configuration.md"
 _BEGIN: Final = "<!-- words: made from the reader's tables by `make generate` -->\n"
 _END: Final = "<!-- words: end -->\n"
 
@@ -27,7 +28,7 @@ def page() -> str:
 def _words() -> str:
     off = " and ".join(f"`{name}`" for name, on in SWITCHES.items() if not on)
     switches = table(("switch", "of", "is", "why"), _switches())
-    arguments = table(("of", "argument", "value", "default", "is", "says"), _arguments())
+    arguments = table(("of", "argument", "value", "default", "is", "says", "shown by"), _arguments())
     return (
         f"\n### Actions\n\n{_rows(ACTIONS.values())}\n### Plugins\n\n{_rows(PLUGINS.values())}\n"
         f"### Switches\n\nA switch that is not named is on, but for {off}.\n\n{switches}\n"
@@ -36,8 +37,17 @@ def _words() -> str:
 
 
 def _rows(words: Iterable[Action | Plugin]) -> str:
-    rows = ((f"`{one.name}`", _stand(one.stand), _says(one.says, one.why)) for one in words)
-    return table(("name", "is", "says"), rows)
+    shown = by_knob()
+    rows = (
+        (f"`{one.name}`", _stand(one.stand), _says(one.says, one.why), _links(shown.get(one.name, ())))
+        for one in words
+    )
+    return table(("name", "is", "says", "shown by"), rows)
+
+
+def _links(scenarios: Iterable[Path]) -> str:
+    """Return links to scenarios, as from the page."""
+    return ", ".join(f"[{path.stem}](../../{path.relative_to(ROOT).as_posix()})" for path in scenarios)
 
 
 def _switches() -> Iterable[tuple[str, str, str, str]]:
@@ -54,6 +64,7 @@ def _switches() -> Iterable[tuple[str, str, str, str]]:
 def _arguments() -> Iterable[tuple[str, ...]]:
     metrics = Action("metrics", "", arguments=METRICS)
     owners: list[Action | Plugin] = [*ACTIONS.values(), *PLUGINS.values(), metrics]
+    shown = by_knob()
     for owner in owners:
         for one in owner.arguments:
             stand = owner.stand if owner.stand is Stand.REFUSED else one.stand
@@ -64,6 +75,7 @@ def _arguments() -> Iterable[tuple[str, ...]]:
                 _default(one),
                 _stand(stand) + _but_for(one, stand),
                 _says(one.says, one.why),
+                _links(shown.get(knob_of(owner.name, one), ())),
             )
 
 
