@@ -75,11 +75,9 @@ def _moves(
 ) -> Iterable[Decision]:
     left, threshold = _MOST_SEARCHES, model.policy.defragmentation.threshold
     for lane, gang in heads:
-        if threshold and mover.scattered(lane) < threshold:
-            continue
-        if mover.is_vain(lane, gang):
-            continue
         with model.reservations.lifted((gang.key,)):
+            if (threshold and mover.scattered(lane) < threshold) or mover.is_vain(lane, gang):
+                continue
             found = mover.find(lane, gang)
         if found is not None:
             yield _decide(model, gang, found, now)

@@ -485,6 +485,42 @@ def test_usage_says_what_real_load_means_and_metrics_where_it_is_told() -> None:
     assert (policy.scores.load, policy.load_limit) == (None, None)
 
 
+BINPACK = "tiers[0].plugins[0].arguments.binpack"
+
+
+@pytest.mark.parametrize(
+    ("listed", "notes"),
+    [
+        ({"binpack.resources": "a.com/x", "binpack.resources.a.com/x": 2}, ()),
+        (
+            {"binpack.resources": "a.com/x", "binpack.resources.a.com/y": 2},
+            (
+                f"{BINPACK}.resources.a.com/y: taken, but binpack.resources does not list it: it changes nothing",
+            ),
+        ),
+    ],
+)
+def test_a_weight_of_a_resource_that_does_not_count_is_said(
+    listed: dict[str, object], notes: tuple[str, ...]
+) -> None:
+    found = configure(tiers({"name": "binpack", "arguments": listed}), Policy())
+    assert (found.problems, found.notes) == ((), notes)
+
+
+@pytest.mark.parametrize("action", ["preempt", "gangpreempt"])
+def test_arguments_of_an_action_hold_for_that_action(action: str) -> None:
+    text = (
+        f"actions: allocate, {action}\n"
+        "configurations: [{name: gangpreempt, arguments: {allowWholeBundle: false}}]\n"
+        "tiers: [{plugins: [{name: priority}]}]\n"
+    )
+    found = configure(text, Policy())
+    spared = any("gang" in tier for tier in found.policy.eviction.preempt_filters)
+    assert spared == (action == "gangpreempt")
+    words = "taken, but gangpreempt is not among the actions: they change nothing"
+    assert found.notes == (() if spared else (f"configurations[0].arguments: {words}",))
+
+
 @pytest.mark.parametrize(
     ("text", "note"),
     [

@@ -54,7 +54,7 @@ def _tiers(
     tiers: dict[str, list[VictimFilter]] = {}
     for name, one in filters.items():
         tiers.setdefault(found.plugins[name].path.partition(".")[0], []).append(one)
-    whole = found.settings.get(action, {}).get("allowWholeBundle", True)
+    whole = action not in found.actions or found.settings.get(action, {}).get("allowWholeBundle", True)
     always: tuple[VictimFilter, ...] = ("conformance",) if whole else ("conformance", "gang")
     order = sorted(tiers, key=lambda path: int(path.removeprefix("tiers[").removesuffix("]")))
     return tuple(tuple(dict.fromkeys((*tiers[path], *always))) for path in order) or (always,)

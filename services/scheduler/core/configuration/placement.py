@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
+from services.scheduler.core.configuration.found import Configuration
 from services.scheduler.core.configuration.measuring import ESTIMATOR, THRESHOLDS
 from services.scheduler.core.configuration.terms import Argument, Plugin, Stand, Vote, flag
 from services.scheduler.core.configuration.values import (
@@ -274,3 +276,15 @@ PLUGINS: Final = (
     ),
 )
 """In the order in which they are told."""
+
+
+def check(found: Configuration) -> None:
+    """Say which resources have a weight in binpack and are not among those that count."""
+    plugin = found.plugin("binpack")
+    if plugin is None:
+        return
+    arguments: Mapping[str, Any] = plugin.arguments
+    for name in arguments["binpack.resources."]:
+        if name not in arguments["binpack.resources"]:
+            path = f"{plugin.path}.arguments.binpack.resources.{name}"
+            found.notes.append(f"{path}: taken, but binpack.resources does not list it: it changes nothing")

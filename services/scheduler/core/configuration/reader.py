@@ -149,6 +149,9 @@ def _read_configurations(found: Configuration, value: object) -> None:
         else:
             at = f"{path}.arguments"
             found.settings[action.name] = _read_arguments(found, at, raw.get("arguments"), action.arguments)
+            if raw.get("arguments") and action.name not in found.actions:
+                words = f"taken, but {action.name} is not among the actions: they change nothing"
+                found.notes.append(f"{at}: {words}")
 
 
 def _read_metrics(found: Configuration, value: object) -> None:
@@ -183,6 +186,7 @@ def _read_metrics(found: Configuration, value: object) -> None:
 def _check_together(found: Configuration) -> None:
     asking.check(found)
     rescheduling.check(found)
+    placement.check(found)
     drf, proportion = found.plugin("drf", "enableHierarchy"), found.plugin("proportion")
     if drf is not None and proportion is not None:
         words = (
