@@ -387,6 +387,15 @@ WHEN = [
         expect={"big": placed(n2=1, n3=1)},
     ),
     Scenario(
+        "what is kept for the gang itself is free for it",
+        nodes=[*TWO, node("n3", gpu=8)],
+        jobs=[*HALVES, job("e", gpu=4, at=4)],
+        then=[*APART, submits(big(gang=2, gpu=4)), passes(301), passes(300)],
+        policy=moving(threshold=0.5, after=timedelta(minutes=10)),
+        evicted=["c-worker-0"],
+        expect={"big": placed(n2=1, n3=1)},
+    ),
+    Scenario(
         "and not where it is less",
         nodes=[*TWO, node("n3", gpu=8)],
         jobs=[*HALVES, job("e", gpu=4, at=4)],
