@@ -145,6 +145,14 @@ DEVICES = [
         expect={"first": RUNNING, "second": RUNNING, "whole": RUNNING},
     ),
     Scenario(
+        "parts that fill a GPU between them share it, and leave the GPU of the other node whole",
+        nodes=[node("n1", cpu=32, shared=1), node("n2", cpu=32, shared=1)],
+        jobs=[job("first", gang=1, part=500)],
+        policy=WHOLES,
+        then=[submits(job("second", gang=1, part=500, at=1)), submits(job("whole", gang=1, part=1000, at=2))],
+        expect={"first": RUNNING, "second": RUNNING, "whole": RUNNING},
+    ),
+    Scenario(
         "pods without GPU keep off the CPU beside free GPUs",
         nodes=[node("a-gpu", cpu=32, shared=2), node("b-cpu", cpu=32)],
         jobs=[job("plain", gang=4, cpu=4)],

@@ -198,7 +198,10 @@ class Gradient(Term):
         return free
 
     def _beside(self, free: _Free, slots: SlotArray) -> FloatArray:
-        """Return the cores of CPU beside each free device, up to what is enough; 0 where none is free."""
+        """Return the cores of CPU beside each free device, up to what is enough.
+
+        Where none is free none lacks any: to fill a node's last device must not look like a loss.
+        """
         devices = self._typical.parts(free, slots).sum(axis=0)
         ratio = np.minimum(np.maximum(free.cpu, 0) / np.maximum(devices, 1), self._policy.enough_cpu)
-        return np.where(devices > 0, ratio, 0.0)
+        return np.where(devices > 0, ratio, self._policy.enough_cpu)

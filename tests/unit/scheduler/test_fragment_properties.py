@@ -78,7 +78,7 @@ class Cluster:
 
     def beside(self, name: str, enough: float) -> float:
         free = sum(self.free[name])
-        return min(self.cpu[name] / free, enough) if free else 0.0
+        return min(self.cpu[name] / free, enough) if free else enough
 
     def put(self, name: str, shape: c.Shape) -> tuple[int, ...]:
         """Place a pod on the devices that it fills best; return their indices."""
