@@ -81,17 +81,19 @@ def _scenario(
     chosen, notes = policy_of(policy)
     end = None if until is None else _until(until)
     scenario = scenario_of(files)
-    _note((*notes, *scenario.notes))
+    _note((*notes, *scenario.notes, *scenario.problems))
     outcome = Simulation(chosen, fixed=policy is not None).run(scenario, end)
     _note(skipped_answers(chosen))
     if output == "json":
         _print_json(outcome.as_json())
-        return
-    from rich.console import Console
+    else:
+        from rich.console import Console
 
-    from services.simulation.adapters.tables import show
+        from services.simulation.adapters.tables import show
 
-    show(outcome, Console(highlight=False), events=events)
+        show(outcome, Console(highlight=False), events=events)
+    if scenario.problems:
+        raise typer.Exit(2)
 
 
 def _trace(

@@ -1,7 +1,7 @@
 """A scenario: manifests in the order in which they appear, completed and judged.
 
 Each is judged against the queues that are there when it appears. Everything that is wrong is found before
-anything runs.
+anything runs; what is wrong is left out, as a cluster refuses it.
 """
 
 from __future__ import annotations
@@ -67,14 +67,16 @@ class Scenario:
     """Entries by time; of one time in the order of the documents.
 
     ``notes``: what is skipped, being of no known kind, and pods that wait for another scheduler.
+    ``problems``: what is left out, being wrong; every reason in a line of its own.
     """
 
     entries: tuple[Entry, ...]
     notes: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 class ScenarioError(PumiceError):
-    """The manifests are no scenario; every reason in a line of its own."""
+    """Files are no manifests, or a policy is none; every reason in a line of its own."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
@@ -82,14 +84,12 @@ class ScenarioError(PumiceError):
 
 
 def read_scenario(documents: Iterable[Document]) -> Scenario:
-    """Read manifests. Raises ScenarioError with everything that is wrong with them."""
+    """Read manifests."""
     reader = _Reader()
     for document in _flat(documents):
         reader.sort(document)
     entries = reader.judge()
-    if reader.problems:
-        raise ScenarioError(reader.problems)
-    return Scenario(tuple(entries), tuple(reader.notes))
+    return Scenario(tuple(entries), tuple(reader.notes), tuple(reader.problems))
 
 
 def _flat(documents: Iterable[Document]) -> Iterator[Document]:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from pumice.cli.app import app
 from services.simulation.adapters import files
 from shared.plugins import Floats, NodesView, Plugin, PodShape
-from tests.unit.simulation.worlds import job, node
+from tests.unit.simulation.worlds import job, node, queue
 
 
 def _simulate(*words: str, stdin: str | None = None) -> Result:
@@ -75,6 +75,20 @@ def test_wrong_use_is_a_line_and_2(words: tuple[str, ...], says: str) -> None:
     assert result.exit_code == 2
     assert says in result.stderr
     assert all(line.startswith("pumice simulate: ") for line in result.stderr.splitlines())
+
+
+def test_what_is_wrong_is_left_out_and_the_rest_runs(tmp_path: Path) -> None:
+    path = tmp_path / "world.yaml"
+    wrong = [queue("q", spec={"parent": "nobody"}), job("lost", spec={"queue": "q"})]
+    path.write_text(yaml.safe_dump_all([node("a"), *wrong, job("fine")]), encoding="utf-8")
+    result = _simulate(str(path), "-o", "json")
+    assert result.exit_code == 2
+    gangs = json.loads(result.stdout)["gangs"]
+    assert {name: one["phase"] for name, one in gangs.items()} == {"default/fine": "Running"}
+    assert [line.partition(": spec.")[2] for line in result.stderr.splitlines()] == [
+        'parent: there is no queue "nobody"',
+        'queue: there is no queue "q": use one of "default"',
+    ]
 
 
 def test_a_file_that_is_no_text_is_a_line_and_2(tmp_path: Path) -> None:
