@@ -179,9 +179,11 @@ SHARED = [
         nodes=[node("n1", gpu=1, shared=1), node("n2", gpu=1, shared=1)],
         jobs=[job("a", part=600)],
         then=[
+            submits(job("y", part=400)),
             submits(job("x", part=500)),
             submits(job("c", part=400)),
             finishes("x"),
+            finishes("y"),
             passes(60),
             submits(job("big", part=1000, at=60)),
         ],
