@@ -57,8 +57,7 @@ def _in_closed(model: Model, zones: set[str]) -> SlotArray:
     victims.refresh()
     rows = np.flatnonzero(victims.willing[: victims.size] & model.nodes.mine[victims.slot[: victims.size]])
     rows = in_zones(model, rows, zones - (model.nodes.zones or frozenset()))
-    running = [(pod := victims.pods[row]) is not None and pod.phase == "Running" for row in rows.tolist()]
-    return rows[np.array(running, np.bool_)] if rows.size else rows
+    return victims.those(rows, lambda pod: pod.phase == "Running")
 
 
 def _heeds_budgets(model: Model) -> bool:

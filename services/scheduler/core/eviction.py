@@ -99,8 +99,7 @@ class Evictor:
     def _is_vain(self, lane: Lane, gang: Gang) -> bool:
         """Whether nothing has changed on which a search depends that found nobody."""
         vain = lane.in_vain
-        over = vain is not None and vain.until is not None and vain.until <= self._now.timestamp()
-        if vain is None or over or vain.seen != self._seen(lane, gang):
+        if vain is None or not vain.holds(self._seen(lane, gang), self._now.timestamp()):
             return False
         self.cool_at = earlier(self.cool_at, vain.until)
         return True

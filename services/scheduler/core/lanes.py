@@ -110,6 +110,10 @@ class InVain:
     until: float | None
     """When more pods may leave than then (POSIX seconds)."""
 
+    def holds(self, seen: Hashable, now: float) -> bool:
+        """Whether it would find nobody now either."""
+        return self.seen == seen and (self.until is None or self.until > now)
+
 
 @dataclass(slots=True, eq=False)
 class Lane:

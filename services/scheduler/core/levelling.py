@@ -107,8 +107,9 @@ class _Use:
         size = victims.size
         here = np.flatnonzero(victims.slot[:size] >= 0)
         here = here[(self.high | self.low)[victims.slot[here]] & (victims.since[here] <= self._shown_since)]
-        begun = [(pod := victims.pods[row]) is not None and _uses(pod.phase) for row in here.tolist()]
-        shown = self._held(here[np.array(begun, np.bool_)] if here.size else here)
+        shown = self._held(
+            victims.those(here, lambda pod: pod.phase != "Pending")
+        )  # it waits for images, say
         measured = self.told * self.capacity / 100.0
         self._each = np.where(shown > 0, np.maximum(1.0, measured / np.maximum(shown, 1.0)), 1.0)
         self._each[PODS] = 1.0
@@ -243,18 +244,14 @@ class _Round:
         least = self._spared_from()
         if least is None:
             return np.zeros(0, np.intp)
-        rested = np.maximum(
-            victims.scheduled[:size] + np.maximum(victims.cooldown[:size], policy.rest.total_seconds()),
-            victims.since[:size] + max(model.policy.eviction.min_run_time, MEAN).total_seconds(),
-        )
+        rested = victims.rested(policy.rest, max(model.policy.eviction.min_run_time, MEAN))
         may = victims.willing[:size] & ~victims.critical[:size] & (rested <= self._now)
         may &= self._use.high[victims.slot[:size]] & (victims.rank[:size] < least)
         if policy.queues:
             numbers = [victims.queue_number(name) for name in policy.queues]
             may &= np.isin(victims.queue[:size], numbers)
         rows = np.flatnonzero(may)
-        running = [(pod := victims.pods[row]) is not None and pod.phase == "Running" for row in rows.tolist()]
-        return rows[np.array(running, np.bool_)] if rows.size else rows
+        return victims.those(rows, lambda pod: pod.phase == "Running")
 
     def _spared_from(self) -> int | None:
         """Return from which priority on pods stay; None: the class is not there, so nobody may leave."""
@@ -300,11 +297,6 @@ def _holds_too_much(queue: Queue) -> bool:
     return any(
         level.held.get(column, 0) > limit for level in queue.chain for column, limit in level.capability or ()
     )
-
-
-def _uses(phase: str) -> bool:
-    """Whether a pod in a phase uses anything: else it waits for its images, say."""
-    return phase != "Pending"
 
 
 def _decide(model: Model, gang: Gang, moves: list[_Move], use: _Use, now: datetime) -> Decision:

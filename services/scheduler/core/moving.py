@@ -62,7 +62,7 @@ class Mover:
     def __init__(self, model: Model, now: datetime, rest: timedelta) -> None:
         self._model = model
         self._now = now.timestamp()
-        self._rest = rest.total_seconds()
+        self._rest = rest
         """How long after it was bound a pod stays where it is."""
         self.rested_at: float | None = None
         """When the next pod may move that may not now (POSIX seconds)."""
@@ -91,8 +91,7 @@ class Mover:
     def is_vain(self, lane: Lane, gang: Gang) -> bool:
         """Whether nothing has changed on which a search depends that found nobody."""
         vain = lane.unmoved
-        over = vain is not None and vain.until is not None and vain.until <= self._now
-        if vain is None or over or vain.seen != self._seen(gang):
+        if vain is None or not vain.holds(self._seen(gang), self._now):
             return False
         self.rested_at = earlier(self.rested_at, vain.until)
         return True
@@ -208,11 +207,7 @@ class Mover:
         """Return the pods of no higher priority that may be evicted, and have been there for long."""
         model, victims = self._model, self._model.victims
         size = victims.size
-        eviction = model.policy.eviction
-        cooldown = np.maximum(victims.cooldown[:size], self._rest)
-        rested = np.maximum(
-            victims.scheduled[:size] + cooldown, victims.since[:size] + eviction.min_run_time.total_seconds()
-        )
+        rested = victims.rested(self._rest, model.policy.eviction.min_run_time)
         may = victims.willing[:size] & ~victims.critical[:size] & model.nodes.mine[victims.slot[:size]]
         may &= victims.rank[:size] <= priority
         waits = may & (rested > self._now)

@@ -8,6 +8,8 @@ Most pods come and go while nobody asks for room: what changed is noted, and wri
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import timedelta
 from math import inf
 from typing import Final
 
@@ -125,6 +127,21 @@ class Victims:
         self.leaving[where] = [pod.leaving for pod in pods]
         for row in rows:
             self._count(row, 1)
+
+    def those(self, rows: SlotArray, which: Callable[[Pod], bool]) -> SlotArray:
+        """Return the rows whose pods are as asked."""
+        found = [(pod := self.pods[row]) is not None and which(pod) for row in rows.tolist()]
+        return rows[np.array(found, np.bool_)]
+
+    def rested(self, rest: timedelta, run: timedelta) -> FloatArray:
+        """Return by row from when on pods may leave (POSIX seconds).
+
+        They rest for so long after they were bound, or as long as they ask for, and run for so long.
+        """
+        size = self.size
+        rests = np.maximum(self.cooldown[:size], rest.total_seconds())
+        found: FloatArray = np.maximum(self.scheduled[:size] + rests, self.since[:size] + run.total_seconds())
+        return found
 
     def row_of(self, key: Key) -> int:
         """Return a pod's row; -1: it has none."""
