@@ -8,7 +8,15 @@ from typing import Any, Final
 
 from services.scheduler.core.configuration.found import Configuration
 from services.scheduler.core.configuration.terms import Argument, Plugin, Stand, Vote
-from services.scheduler.core.configuration.values import DURATION, INTERVAL, MAPPING, TEXT, Kind, number
+from services.scheduler.core.configuration.values import (
+    DURATION,
+    INTERVAL,
+    MAPPING,
+    TEXT,
+    Kind,
+    number,
+    texts,
+)
 from services.scheduler.core.load import MEAN, Levelling
 
 Bounds = tuple[float, float, float]
@@ -75,12 +83,6 @@ def _mapping(wanted: str, value: object, keys: tuple[str, ...]) -> Mapping[str, 
     return value
 
 
-def _names(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
-        raise ValueError("a list of names")
-    return tuple(dict.fromkeys(value))
-
-
 RESCHEDULING: Final = Plugin(
     "rescheduling",
     "with shuffle pods leave nodes that really use too much for nodes that use little (docs/policy/load.md)",
@@ -103,9 +105,7 @@ RESCHEDULING: Final = Plugin(
             f"{_STRATEGY}, with thresholds and targetThresholds (cpu, memory, pods: percent, 100 each), "
             "thresholdPriorityClassName (system-cluster-critical), and nodeFit, which has to be true",
         ),
-        Argument(
-            "queueSelector", Kind("list of names", _names), None, "of which queues; of all if not named"
-        ),
+        Argument("queueSelector", texts("names"), None, "of which queues; of all if not named"),
         Argument(
             "labelSelector",
             MAPPING,

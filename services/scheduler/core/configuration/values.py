@@ -203,14 +203,19 @@ def url(shown: str, wanted: str) -> Kind:
     return Kind(shown, read)
 
 
-def _resources(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
-        raise ValueError("a list of resources")
-    return tuple(dict.fromkeys(value))
+def texts(what: str) -> Kind:
+    """Return the kind of lists of texts that say ``what``, each of them once."""
+
+    def read(value: object) -> tuple[str, ...]:
+        if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+            raise ValueError(f"a list of {what}")
+        return tuple(dict.fromkeys(value))
+
+    return Kind(f"list of {what}", read)
 
 
 BOOLEAN = Kind("true or false", _boolean)
-RESOURCES = Kind("list of resources", _resources)
+RESOURCES = texts("resources")
 TEXT = Kind("text", _text)
 NAMES = Kind("names, by commas", _names)
 DURATION = Kind("time", _duration)
