@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from services.scheduler.adapters.replaying import read_stretch, replay
+from services.scheduler.adapters.replaying import Again, read_stretch, replay
 from services.scheduler.core.configuration import configure
 from services.scheduler.settings import SchedulerSettings
 from shared.events import contracts as c
@@ -74,12 +74,7 @@ async def _place(world: World, name: str) -> str:
 
 
 async def test_gangs_go_where_less_is_used_and_do_so_again_in_a_replay(tmp_path: Path) -> None:
-    world = World()
-    world.log = MemoryLog(world.clock, limits=Limits(sweep_records=10**9, maintenance_seconds=1e9))
-    await world.start()
-    await world.queue()
-    for name in ("a", "b"):
-        await world.node(name, 8)
+    world = await _world()
     file = tmp_path / "policy.conf"
     async with prometheus() as server:
         text = POLICY.format(address=server.address)
@@ -95,22 +90,13 @@ async def test_gangs_go_where_less_is_used_and_do_so_again_in_a_replay(tmp_path:
             assert report.reason.code == "no-node-unloaded"
             await _uses(world, server, a="90", b="79")
             await eventually(lambda: _decided(world, "third"))
-    policy = SchedulerSettings(policy_file=file).policy()
-    stretch = await read_stretch(world.log, "default", None, None)
-    assert stretch.gaps == []
-    made = list(replay(stretch, configure(text, policy).policy, Telemetry("replay"), fixed=True))
+    made = await _replayed(world, file, text)
     again = {one.gang.name: one.bindings[0].node for cycle in made for one in cycle.again}
     assert again == {"first": "b", "second": "a", "third": "b"}
-    assert [one.differences for one in made] == [()] * len(made)
 
 
 async def test_pods_leave_a_busy_node_where_only_rescheduling_asks_for_figures(tmp_path: Path) -> None:
-    world = World()
-    world.log = MemoryLog(world.clock, limits=Limits(sweep_records=10**9, maintenance_seconds=1e9))
-    await world.start()
-    await world.queue()
-    for name in ("a", "b"):
-        await world.node(name, 8)
+    world = await _world()
     old = world.clock.now() - timedelta(hours=1)
     for number in range(2):
         one = gang(f"old{number}", 1)
@@ -137,11 +123,29 @@ async def test_pods_leave_a_busy_node_where_only_rescheduling_asks_for_figures(t
             decision = (await eventually(world.decisions))[0]
     assert [one.pod for one in decision.evictions] == ["old0-worker-0"]
     assert [one.node for one in decision.reservations] == ["b"]
-    policy = SchedulerSettings(policy_file=file).policy()
-    stretch = await read_stretch(world.log, "default", None, None)
-    made = list(replay(stretch, configure(text, policy).policy, Telemetry("replay"), fixed=True))
+    made = await _replayed(world, file, text)
     assert [one.evictions for cycle in made for one in cycle.again] == [decision.evictions]
+
+
+async def _world() -> World:
+    """Two nodes, and a log that keeps all."""
+    world = World()
+    world.log = MemoryLog(world.clock, limits=Limits(sweep_records=10**9, maintenance_seconds=1e9))
+    await world.start()
+    await world.queue()
+    for name in ("a", "b"):
+        await world.node(name, 8)
+    return world
+
+
+async def _replayed(world: World, file: Path, text: str) -> list[Again]:
+    """Decide all again by the policy of a file; nothing comes out differently."""
+    policy = configure(text, SchedulerSettings(policy_file=file).policy()).policy
+    stretch = await read_stretch(world.log, "default", None, None)
+    assert stretch.gaps == []
+    made = list(replay(stretch, policy, Telemetry("replay"), fixed=True))
     assert [one.differences for one in made] == [()] * len(made)
+    return made
 
 
 async def _report(world: World, key: bytes) -> c.GangReport | None:
