@@ -9,13 +9,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import logging
 import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 from uuid import uuid4
 
 from aiohttp import web
@@ -31,6 +32,9 @@ from shared.telemetry.logs import setup_logging
 from shared.telemetry.telemetry import Telemetry, from_environment
 
 S = TypeVar("S", bound=CommonSettings)
+_log = logging.getLogger("pumice.process")
+_WRITTEN_TOO_LATE: Final = "the handler is closed"
+_OF_TLS: Final = "on SSL protocol"
 
 
 async def serve_operations(
@@ -171,7 +175,21 @@ def run(work: Coroutine[Any, Any, None]) -> None:
         asyncio.run(work)
     else:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.get_loop().set_exception_handler(_report)
             runner.run(work)
+
+
+def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Report what nobody awaited, but for a TLS connection lost while we wrote to it.
+
+    The connection's user gets its own error. asyncio and uvloop say nothing of any other lost connection,
+    but uvloop calls this one fatal: its write to a closed handle raises no OSError.
+    """
+    error = context.get("exception")
+    if isinstance(error, RuntimeError) and _WRITTEN_TOO_LATE in str(error) and _OF_TLS in context["message"]:
+        _log.debug("a connection was lost", extra={"error": str(error)})
+    else:
+        loop.default_exception_handler(context)
 
 
 async def _process(

@@ -294,9 +294,13 @@ async def a_group_of_two_for_three_pods(scene: Scene) -> None:
     [group] = (await scene.cluster.list(r.PODGROUPS, scene.namespace)).items
     assert (group["spec"]["minMember"], group["spec"]["queue"]) == (2, "default")
     assert group["spec"]["minResources"]["cpu"] == "2"
-    assert {pod["metadata"]["annotations"][names.GROUP_NAME] for pod in scene.pods} == {
-        group["metadata"]["name"]
-    }
+
+    def name_it(pods: list[JSON]) -> bool:
+        """Their PodGroup is written on pods off the path of their bindings."""
+        named = [pod["metadata"].get("annotations", {}).get(names.GROUP_NAME) for pod in pods]
+        return named == [group["metadata"]["name"]] * 3
+
+    await pods_once(scene.cluster, scene.namespace, name_it)
 
 
 async def the_queue_of_the_annotation(scene: Scene) -> None:
