@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, NoReturn
 
+from services.controller.adapters.allocating import Allocating
 from services.controller.adapters.api import Api
 from services.controller.adapters.applier import Applier, by_gang
 from services.controller.adapters.command_objects import CommandObjects
 from services.controller.adapters.dependents import Dependents
+from services.controller.adapters.device_views import DeviceViews
 from services.controller.adapters.dry_runs import DryRuns
 from services.controller.adapters.evictor import Evictor
 from services.controller.adapters.expiry import Expiry
@@ -76,6 +78,7 @@ class Controller:
     dependents: Dependents
     limits: Limits
     storage: StorageViews
+    devices: DeviceViews
     jobs: JobController
     applier: Applier
     intake: Intake
@@ -97,6 +100,7 @@ class Controller:
             group.create_task(self.dependents.run())
             group.create_task(self.limits.run())
             group.create_task(self.storage.run())
+            group.create_task(self.devices.run())
             group.create_task(self._watch_views())
             group.create_task(self._watch("api-server", self.cluster.ping, "the API server"))
             group.create_task(self._watch("log", self.log.ping))
@@ -104,6 +108,7 @@ class Controller:
             await self.dependents.synced()
             await self.limits.synced()
             await self.storage.synced()
+            await self.devices.synced()
             await self._recover()
             group.create_task(self.hands.observer.run())
             group.create_task(self.hands.recorder.run())
@@ -154,7 +159,7 @@ class Controller:
         )
 
     async def _watch_views(self) -> NoReturn:
-        followed = (self.hands.views, self.dependents, self.limits, self.storage)
+        followed = (self.hands.views, self.dependents, self.limits, self.storage, self.devices)
         await watch_views(
             lambda: ", ".join(filter(None, (one.waiting for one in followed))),
             health=self.health,
@@ -187,9 +192,15 @@ def build(
 
     schedulers = frozenset(settings.scheduler_names)
     policy = (settings.policy_namespace, settings.policy_config_map)
-    storage = StorageViews(cluster, clock=clock)
+    storage, devices = StorageViews(cluster, clock=clock), DeviceViews(cluster, clock=clock)
     views = Views(
-        cluster, clock=clock, on_change=changed, schedulers=schedulers, policy=policy, storage=storage
+        cluster,
+        clock=clock,
+        on_change=changed,
+        schedulers=schedulers,
+        policy=policy,
+        storage=storage,
+        devices=devices,
     )
     gangs = PlainGangs(views, schedulers)
     api = Api(
@@ -249,12 +260,19 @@ def build(
         nodes=lambda: views.store(r.NODES),
         limit=settings.volume_binding_seconds,
     )
+    allocating = Allocating(
+        api,
+        devices,
+        clock=clock,
+        pod=partial(views.get, r.PODS),
+        node=partial(views.get, r.NODES, ""),
+    )
     listener = _Listener(hands, jobs, groups, queues, expiry, commands, storage, provisioning)
     listeners.append(listener)
     evictor = Evictor(hands)
     marks = Marks(hands, gangs.shapes)
-    plain = PlainApplier(hands, gangs, groups, provisioning, evictor, marks)
-    applier = Applier(hands, jobs.touch, plain, provisioning, dry_runs, evictor, marks)
+    plain = PlainApplier(hands, gangs, groups, provisioning, allocating, evictor, marks)
+    applier = Applier(hands, jobs.touch, plain, provisioning, allocating, dry_runs, evictor, marks)
     handlers: dict[type[Contract], Handler] = {
         JobAdmitted: intake.admitted,
         CommandJob: intake.command,
@@ -279,6 +297,7 @@ def build(
         dependents=dependents,
         limits=limits,
         storage=storage,
+        devices=devices,
         jobs=jobs,
         applier=applier,
         intake=intake,
@@ -325,6 +344,11 @@ class _Listener:
         storage.on_volume = provisioning.claim_changed
         storage.on_node = partial(hands.observer.touch, r.NODES, "")
         storage.on_host = self._host_changed
+        devices = hands.views.devices
+        devices.on_node = partial(hands.observer.touch, r.NODES, "")
+        devices.on_claim = self._device_claim_changed
+        devices.on_asking = self._claims_changed
+        devices.on_gang = self._tell_gang
 
     def _refused(self, namespace: str, name: str) -> None:
         """Have a gang looked at that is too large for the log."""
@@ -337,15 +361,31 @@ class _Listener:
 
     def _claim_changed(self, namespace: str, name: str, gangs: Iterable[str]) -> None:
         """Tell anew of pods and gangs whose claim comes to something else."""
-        observer, views = self._hands.observer, self._hands.views
-        for pod in views.pods_with_claim(namespace, name):
-            observer.touch(r.PODS, namespace, pod["metadata"]["name"])
-            self._groups.changed(r.PODS, None, pod)
+        self._tell_pods(self._hands.views.pods_with_claim(namespace, name))
         for key in gangs:
-            views.forget_gang(key)
-            wanted = views.wanted(key)
-            if wanted is not None:
-                observer.touch(r.PODGROUPS, wanted.namespace, wanted.podgroup)
+            self._tell_gang(key)
+
+    def _device_claim_changed(self, namespace: str, name: str) -> None:
+        self._tell_pods(self._hands.views.pods_with_device_claim(namespace, name))
+
+    def _claims_changed(self, namespace: str, _name: str) -> None:
+        """Tell anew of the pods with claims on devices of a namespace; of none: of all."""
+        pods = self._hands.views.pods_with_device_claims()
+        self._tell_pods(one for one in pods if namespace in ("", one["metadata"]["namespace"]))
+
+    def _tell_pods(self, pods: Iterable[JSON]) -> None:
+        for pod in pods:
+            meta = pod["metadata"]
+            self._hands.observer.touch(r.PODS, meta["namespace"], meta["name"])
+            self._groups.changed(r.PODS, None, pod)
+
+    def _tell_gang(self, key: str) -> None:
+        """Tell anew of a job's gang whose claims come to something else."""
+        views = self._hands.views
+        views.forget_gang(key)
+        wanted = views.wanted(key)
+        if wanted is not None:
+            self._hands.observer.touch(r.PODGROUPS, wanted.namespace, wanted.podgroup)
 
     def _host_changed(self, host: str) -> None:
         for node in self._hands.views.nodes_of_host(host):

@@ -170,6 +170,14 @@ class HostAlias(PartialModel):
     hostnames: list[str] = Field(default_factory=list[str])
 
 
+class PodResourceClaim(PartialModel):
+    """A claim on devices: one that is there, or one that is made for the pod by a template."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
 class PodSpec(PartialModel):
     """What a pod runs and where it may go."""
 
@@ -207,6 +215,7 @@ class PodSpec(PartialModel):
     set_hostname_as_fqdn: bool | None = None
     scheduling_gates: list[PodSchedulingGate] = Field(default_factory=list[PodSchedulingGate])
     resources: ResourceRequirements | None = None
+    resource_claims: list[PodResourceClaim] = Field(default_factory=list[PodResourceClaim])
 
 
 class PodTemplateSpec(PartialModel):

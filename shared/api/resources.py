@@ -29,6 +29,12 @@ PVCS: Final = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClai
 PVS: Final = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
 STORAGECLASSES: Final = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
 CSINODES: Final = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False)
+DEVICECLASSES: Final = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
+RESOURCESLICES: Final = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False)
+RESOURCECLAIMS: Final = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim")
+RESOURCECLAIMTEMPLATES: Final = Resource(
+    "resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate"
+)
 EVENTS: Final = Resource("", "v1", "events", "Event")
 LIMITRANGES: Final = Resource("", "v1", "limitranges", "LimitRange")
 RESOURCEQUOTAS: Final = Resource("", "v1", "resourcequotas", "ResourceQuota")

@@ -12,7 +12,6 @@ from tests.scenarios.volcano import Case, check, load, run
 CASES: Final = {case.id: case for case in load()}
 
 NO_HYPERNODES: Final = "its hypernodes are not among its objects"
-DEVICES: Final = "needs resource claims: device classes are not counted in queues yet"
 ENTERS_PLACED: Final = "a gang is let in by the decision that places it, never for its minResources alone"
 REJECTER: Final = "Volcano's test adds a plugin of its own that rejects one of the gangs"
 FITS_BESIDE: Final = (
@@ -28,7 +27,6 @@ LATER: Final[dict[str, tuple[str, ...]]] = {
     BOTH: ("actions-reclaim-c99c1a69",),
     EVERY_LEVEL: ("plugins-capacity-704cf0f1",),
     NO_HYPERNODES: ("actions-allocate-80e449e7",),
-    DEVICES: ("plugins-capacity-27da655a", "plugins-capacity-84b25900"),
     ENTERS_PLACED: ("plugins-capacity-273c73ad", "plugins-capacity-7df71228"),
     REJECTER: ("plugins-capacity-0c2ad70c", "plugins-proportion-d790d43c"),
 }

@@ -14,6 +14,8 @@ from typing import Any
 
 import yaml
 
+from services.controller.core.claiming import Claims, completed
+from services.controller.core.deviceclaims import NOTHING, Held, claimed, kinds_of
 from services.controller.core.facts import (
     hypernode_state,
     node_state,
@@ -26,6 +28,7 @@ from services.controller.core.kin import asked_keys, chosen
 from services.controller.core.members import MemberPod
 from services.controller.core.model import Priorities
 from services.controller.core.plaingangs import plain_gang, read_plain_group
+from services.controller.core.podclaims import claims_in
 from services.controller.core.podview import read_pod
 from services.controller.core.shapes import shape_of
 from services.scheduler.core.configuration import Code, configure
@@ -140,6 +143,7 @@ def run(case: Case) -> Outcome:
 def _tell(model: Model, case: Case, outcome: Outcome) -> None:
     priorities = Priorities({one["metadata"]["name"]: one["value"] for one in case.of("PriorityClass")})
 
+    claims = _Claims(case)
     specs = [PodSpec.model_validate(raw["spec"]) for raw in case.of("Pod")]
     keys = frozenset(key for spec in specs for key in asked_keys(shape_of(spec, {}, priorities).extras))
 
@@ -148,10 +152,12 @@ def _tell(model: Model, case: Case, outcome: Outcome) -> None:
         annotations = {**(meta.get("labels") or {}), **(meta.get("annotations") or {})}
         told = shape_of(PodSpec.model_validate(pod["spec"]), annotations, priorities)
         labels = chosen(meta.get("labels") or {}, keys)
-        return told.model_copy(update={"labels": labels})
+        asked = claims_in(told.extras)
+        devices = claimed(meta["namespace"], asked, claims, Held(claims), pod) if asked else NOTHING
+        return completed(told, labels, Claims(devices=devices))
 
     for raw in case.of("Node"):
-        model.apply_node(node_state(raw))
+        model.apply_node(node_state(raw, claimable=claims.everywhere))
     for raw in case.of("Queue"):
         model.apply_queue(queue_state(raw))
     for raw in case.of("PriorityClass"):
@@ -174,6 +180,27 @@ def _tell(model: Model, case: Case, outcome: Outcome) -> None:
         state = podgroup_state(raw, gang, {})
         outcome.phases["/".join(key)] = state.phase
         model.apply_podgroup(state)
+
+
+class _Claims:
+    """The claims of a case. Of devices and their classes it says nothing: Volcano's plugin only counts claims."""
+
+    def __init__(self, case: Case) -> None:
+        self._claims = {_key(raw): raw for raw in case.of("ResourceClaim")}
+        asked = {kind for raw in self._claims.values() for kind in kinds_of(raw["spec"])}
+        self.everywhere = {kind.resource: 1000 for kind in asked}
+
+    def device_class(self, name: str) -> JSON | None:
+        return {"metadata": {"name": name}}
+
+    def device_claim(self, namespace: str, name: str) -> JSON | None:
+        return self._claims.get((namespace, name))
+
+    def claim_template(self, namespace: str, name: str) -> JSON | None:
+        return None
+
+    def avoided(self, namespace: str, name: str) -> tuple[str, ...]:
+        return ()
 
 
 def _key(raw: JSON) -> tuple[str, str]:

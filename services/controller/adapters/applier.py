@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from services.controller.adapters.allocating import Allocating
 from services.controller.adapters.dry_runs import DryRuns
 from services.controller.adapters.evictor import Evictor
 from services.controller.adapters.hands import Hands, together
@@ -35,7 +36,7 @@ from services.controller.core.apply import (
     name_taken,
     no_devices,
 )
-from services.controller.core.claims import has_own, places_of_job
+from services.controller.core.claims import claimants_of_job, places_of_job, pods_first
 from services.controller.core.model import Wanted
 from services.controller.core.plans import Note
 from services.controller.core.podgroups import let_in
@@ -72,6 +73,7 @@ class Applier:
         touch: Callable[[str], None],
         plain: PlainApplier,
         provisioning: Provisioning,
+        allocating: Allocating,
         dry_runs: DryRuns,
         evictor: Evictor,
         marks: Marks,
@@ -81,6 +83,7 @@ class Applier:
         self._evictor = evictor
         self._dry_runs = dry_runs
         self._provisioning = provisioning
+        self._allocating = allocating
         self._touch = touch
         self._plain = plain
         self._concluded: dict[str, None] = {}
@@ -180,15 +183,18 @@ class Applier:
         return Gang(entry.wanted, entry.status, group, pods, nodes, taken)
 
     async def _bring_about(self, key: str, decision: GangDecided) -> dict[str, str]:
-        """Have the volumes of the gang's pods where these are to be; return which pods cannot be there.
+        """Have what the gang's pods claim where they are to be; return which pods cannot be there.
 
         It may take long, so the job is not held for it. Pods with claims of their own are made first.
         """
         wanted = self._hands.views.wanted(key)
-        places = {} if wanted is None else places_of_job(wanted, decision.bindings)
-        if wanted is None or not places:
+        if wanted is None:
             return {}
-        if has_own(wanted):
+        places = places_of_job(wanted, decision.bindings)
+        claimants = claimants_of_job(wanted, decision.bindings)
+        if not (places or claimants):
+            return {}
+        if pods_first(wanted):
             async with self._hands.locks(key):
                 await self._make_all(key, decision)
 
@@ -196,7 +202,8 @@ class Applier:
             verdict = examine(decision, self._gang(key, decision))
             return not (verdict.refused or verdict.hopeless)
 
-        return await self._provisioning.bring_about(wanted.namespace, places, still)
+        unready = await self._provisioning.bring_about(wanted.namespace, places, still)
+        return unready or await self._allocating.bring_about(wanted.namespace, claimants, still)
 
     async def _make_all(self, key: str, decision: GangDecided) -> None:
         """Create a decision's pods without a node."""
@@ -209,7 +216,7 @@ class Applier:
         await together(self._make(gang.wanted, gang.status, step) for step in verdict.steps)
 
     async def _apply(self, decision: GangDecided, gang: Gang, unready: Mapping[str, str]) -> Conclusion:
-        born_bound = self._hands.settings.born_bound and not (gang.wanted and has_own(gang.wanted))
+        born_bound = self._hands.settings.born_bound and not (gang.wanted and pods_first(gang.wanted))
         verdict = examine(decision, gang, unready, born_bound=born_bound)
         if verdict.refused or gang.wanted is None or gang.group is None:
             return Conclusion(DecisionOutcome.REFUSED, message=verdict.refused)

@@ -381,7 +381,12 @@ class Observer:
             problem = str(error)
         self._leave_out(name, "GPUs", problem)
         self._leave_out(name, "NUMA nodes", self._numa.problem(name))
-        return facts.node_state(raw, *self._views.storage.of_node(raw), numa=self._numa.of_node(name))
+        return facts.node_state(
+            raw,
+            *self._views.storage.of_node(raw),
+            numa=self._numa.of_node(name),
+            claimable=self._views.devices.of_node(name),
+        )
 
     def _leave_out(self, node: str, what: str, problem: str) -> None:
         """Say, once, why something is not told of a node; no problem: it is told."""

@@ -33,7 +33,7 @@ class PlainGangs:
     def __init__(self, views: Views, schedulers: Collection[str]) -> None:
         self._views = views
         self._schedulers = schedulers
-        self.shapes = Shapes(views.label_keys, views.storage)
+        self.shapes = Shapes(views.label_keys, views.claims_of)
         self._entries: dict[tuple[str, str], _Entry] = {}
 
     def of(self, namespace: str, name: str) -> Gang | None:

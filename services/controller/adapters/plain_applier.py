@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from services.controller.adapters.allocating import Allocating
 from services.controller.adapters.evictor import Evictor
 from services.controller.adapters.groups import GroupController, lock_of
 from services.controller.adapters.hands import Hands, together
@@ -13,7 +14,7 @@ from services.controller.adapters.plain import PlainGangs
 from services.controller.adapters.provisioning import Provisioning
 from services.controller.adapters.views import job_key
 from services.controller.core.apply import BindExisting, Conclusion, InPlace, no_devices
-from services.controller.core.claims import places_of_pods
+from services.controller.core.claims import claimants_of_pods, places_of_pods
 from services.controller.core.members import MemberPod, read_member
 from services.controller.core.plainapply import PlainVerdict, conclude_plain, examine_plain, judge_plain
 from services.controller.core.plaingangs import PlainGroup
@@ -37,12 +38,14 @@ class PlainApplier:
         gangs: PlainGangs,
         groups: GroupController,
         provisioning: Provisioning,
+        allocating: Allocating,
         evictor: Evictor,
         marks: Marks,
     ) -> None:
         self._hands = hands
         self._marks = marks
         self._provisioning = provisioning
+        self._allocating = allocating
         self._evictor = evictor
         self._gangs = gangs
         self._groups = groups
@@ -54,22 +57,26 @@ class PlainApplier:
         return None if raw is None or owner_job(raw) else lock_of(job_key(namespace, name))
 
     async def bring_about(self, decision: GangDecided) -> dict[str, str]:
-        """Have the volumes of pods where these are to be; return which pods cannot be there.
+        """Have what pods claim where they are to be; return which of them cannot be there.
 
         It may take long: the PodGroup is not held for it. Raises what passes.
         """
         namespace = decision.gang.namespace
         found = ((one.pod, self._hands.views.get(r.PODS, namespace, one.pod)) for one in decision.bindings)
         pods = {name: pod for name, pod in found if pod is not None}
-        places = places_of_pods(pods, decision.bindings)
-        if not places:
+        places, claimants = (
+            places_of_pods(pods, decision.bindings),
+            claimants_of_pods(pods, decision.bindings),
+        )
+        if not (places or claimants):
             return {}
 
         def still() -> bool:
             verdict = self._examine(decision, self._pods(decision), {})
             return not (verdict.refused or verdict.hopeless)
 
-        return await self._provisioning.bring_about(namespace, places, still)
+        unready = await self._provisioning.bring_about(namespace, places, still)
+        return unready or await self._allocating.bring_about(namespace, claimants, still)
 
     def _pods(self, decision: GangDecided) -> dict[str, MemberPod]:
         found = self._hands.views.group_pods(decision.gang.namespace, decision.gang.name)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any, Final
+from collections.abc import Hashable, Mapping
+from typing import Any, Final, Protocol
 
 import orjson
 
 from services.controller.adapters.label_keys import LabelKeys
-from services.controller.adapters.storage import StorageViews
+from services.controller.core.claiming import NONE, Claims, completed
 from services.controller.core.devices import MARKS
 from services.controller.core.kin import chosen
 from services.controller.core.model import JSON, Priorities
-from services.controller.core.shapes import completed, marks_of, shape_of
+from services.controller.core.shapes import marks_of, shape_of
 from shared.api import names
 from shared.api.pods import PodSpec
 from shared.events.contracts import Shape, Volumes
@@ -31,10 +31,19 @@ _SHAPE_FIELDS: Final = (
     "schedulingGates",
     "hostNetwork",
     "volumes",
+    "resourceClaims",
 )
 _ANNOTATIONS: Final = (names.PREEMPTABLE, names.REVOCABLE_ZONE, names.NUMA_TOPOLOGY_POLICY, *MARKS)
 """Annotations that a shape depends on."""
 _PLACING: Final = ("image", "resources", "ports", "restartPolicy")
+
+
+class ClaimsOfPod(Protocol):
+    """Says what the claims of a pod come to that its shape (its ``extras``) names."""
+
+    def __call__(self, namespace: str, extras: Mapping[str, Any], *, pod: JSON | None) -> Claims:
+        """Return what they come to."""
+        ...
 
 
 class Shapes:
@@ -42,12 +51,12 @@ class Shapes:
 
     _LIMIT: Final = 4096
 
-    def __init__(self, keys: LabelKeys, storage: StorageViews) -> None:
+    def __init__(self, keys: LabelKeys, claims_of: ClaimsOfPod) -> None:
         self._keys = keys
-        self._storage = storage
+        self._claims_of = claims_of
         self._known: dict[Hashable, Shape] = {}
         self._completed: dict[Hashable, tuple[Shape, Volumes | None, Shape]] = {}
-        """By identity, labels and volumes: the shape by itself and the volumes (which keep their identities),
+        """By identity, labels and claims: the shape by itself and the volumes (which keep their identities),
         and the shape with them."""
 
     def completed(self, pod: JSON, priorities: Priorities) -> Shape:
@@ -55,17 +64,16 @@ class Shapes:
         shape = self.of(pod, priorities)
         meta = pod["metadata"]
         labels = chosen(meta.get("labels") or {}, self._keys.known)
-        volumes = None
-        if shape.extras:
-            volumes = self._storage.of_pod(meta["namespace"], shape.extras, pod=meta["name"])
-        if not labels and volumes is None:
+        claims = self._claims_of(meta["namespace"], shape.extras, pod=pod) if shape.extras else NONE
+        if not labels and claims == NONE:
             return shape
-        key = (id(shape), tuple(labels.items()), id(volumes))
+        volumes = claims.volumes
+        key = (id(shape), tuple(labels.items()), id(volumes), claims.devices)
         known = self._completed.get(key)
         if known is None or known[0] is not shape or known[1] is not volumes:
             if len(self._completed) >= self._LIMIT:
                 self._completed.clear()
-            known = self._completed[key] = (shape, volumes, completed(shape, labels, volumes))
+            known = self._completed[key] = (shape, volumes, completed(shape, labels, claims))
         return known[2]
 
     def of(self, pod: JSON, priorities: Priorities) -> Shape:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
+from services.controller.adapters.avoided import Avoided
 from services.controller.core.model import JSON
 from services.controller.core.persistent import HOSTNAME, class_of, host_of
 from services.controller.core.volumes import (
@@ -34,9 +35,6 @@ from shared.kube.port import Cluster, Resource
 KINDS: Final = (r.PVS, r.STORAGECLASSES, r.CSINODES)
 _BY_CLASS: Final = "class"
 _BY_HOST: Final = "host"
-_AVOIDED: Final = 120.0
-"""For how many seconds a node is left out for which a claim could not be provisioned."""
-_LOOK: Final = 5.0
 Name = tuple[str, str]
 """Namespace and name of a claim; of one that is not made yet, what it will be."""
 
@@ -45,7 +43,6 @@ class StorageViews(Informers):
     """Answers from the informers' stores; see :class:`services.controller.core.volumes.Storage`."""
 
     def __init__(self, cluster: Cluster, *, clock: Clock) -> None:
-        self._clock = clock
         indexes = {r.PVS: {_BY_CLASS: lambda one: (class_of(one),), _BY_HOST: _hosts}}
         super().__init__(
             {
@@ -84,13 +81,13 @@ class StorageViews(Informers):
         """Claims that ask for free volumes of single nodes, by kind."""
         self._limited: frozenset[str] = frozenset()
         """Drivers that some node limited: once one did, its volumes are always told."""
-        self._failed: dict[Name, dict[str, float]] = {}
+        self._avoided: Avoided[Name] = Avoided(clock, lambda name: self._look_again([name]))
 
     async def run(self) -> None:
         """Follow the API server until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(super().run())
-            group.create_task(self._forgive())
+            group.create_task(self._avoided.run())
 
     # ------------------------------------------------------------------ what there is
 
@@ -116,7 +113,7 @@ class StorageViews(Informers):
 
     def failed_on(self, namespace: str, name: str) -> Iterable[str]:
         """Return the nodes for which a claim could not be provisioned just now."""
-        return sorted(self._failed.get((namespace, name), ()))
+        return self._avoided.nodes((namespace, name))
 
     def is_limited(self, driver: str) -> bool:
         """Whether some node limits how many volumes of a driver it takes."""
@@ -210,8 +207,7 @@ class StorageViews(Informers):
 
     def provisioning_failed(self, namespace: str, name: str, node: str) -> None:
         """Leave a node out for a while for which a claim could not be provisioned."""
-        self._failed.setdefault((namespace, name), {})[node] = self._clock.monotonic() + _AVOIDED
-        self._look_again([(namespace, name)])
+        self._avoided.add((namespace, name), node)
 
     def _look_again(self, names: Iterable[Name], *, anyway: bool = False) -> None:
         asked = [name for name in names if name in self._found or name in self._used]
@@ -248,19 +244,6 @@ class StorageViews(Informers):
     def _tell_hosts(self, claim: JSON) -> None:
         for host in {host for one in self.volumes_of(class_of(claim)) for host in _hosts(one)}:
             self.on_host(host)
-
-    async def _forgive(self) -> None:
-        """Let nodes be tried again after a while."""
-        while True:
-            await self._clock.sleep(_LOOK)
-            now = self._clock.monotonic()
-            for name, nodes in list(self._failed.items()):
-                left = {node: until for node, until in nodes.items() if until > now}
-                if len(left) < len(nodes):
-                    self._failed[name] = left
-                    if not left:
-                        del self._failed[name]
-                    self._look_again([name])
 
 
 def _hosts(volume: JSON) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ class Trials:
         verdict = await self._dry_runs.ask(World(wanted, Status(), None, (), priorities=priorities))
         if verdict.refused:
             return kept_out(wanted, "pods-refused", verdict.refused, now)
-        keys, volumes = views.label_keys.known, views.storage.of_pod
+        keys, volumes = views.label_keys.known, views.claims_of
         gang = gang_to_be(wanted, verdict.shapes, priorities, keys, volumes, now)
         if gang is None:
             return kept_out(wanted, "no-pods", "it wants no pods", now)

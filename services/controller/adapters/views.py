@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from services.controller.adapters.budgets import Budgets
+from services.controller.adapters.device_views import DeviceViews
 from services.controller.adapters.label_keys import LabelKeys
 from services.controller.adapters.shape_cache import placing
 from services.controller.adapters.storage import StorageViews
+from services.controller.core.claiming import Claims
 from services.controller.core.dependencies import waiting_tasks
 from services.controller.core.gangs import gang_of
 from services.controller.core.holding import words
@@ -18,6 +20,7 @@ from services.controller.core.members import MemberPod, group_of
 from services.controller.core.model import JSON, GroupView, Priorities, Wanted, read_group, read_job
 from services.controller.core.numa import read_numatopology
 from services.controller.core.persistent import HOSTNAME
+from services.controller.core.podclaims import made_claims
 from services.controller.core.podview import PodView, owner_job, read_pod
 from services.controller.core.queues import parent_of
 from services.controller.core.status import Status, read_status
@@ -50,6 +53,7 @@ _BY_PARENT: Final = "parent"
 _BY_NODE: Final = "node"
 _GUARANTEED: Final = "guaranteed"
 _BY_CLAIM: Final = "claim"
+_BY_DEVICE_CLAIM: Final = "device claim"
 _BY_HOST: Final = "host"
 
 
@@ -84,10 +88,12 @@ class Views(Informers):
         schedulers: Collection[str],
         policy: tuple[str, str],
         storage: StorageViews,
+        devices: DeviceViews,
     ) -> None:
         """``policy``: namespace and name of the ConfigMap with the scheduler's policy."""
         self._on_change = on_change
         self.storage = storage
+        self.devices = devices
         indexes: dict[Resource, dict[str, Index]] = {
             r.PODS: {
                 _BY_JOB: _job_of,
@@ -95,6 +101,7 @@ class Views(Informers):
                 _BY_NODE: _told_devices,
                 _GUARANTEED: _guaranteed_on,
                 _BY_CLAIM: _claims_of,
+                _BY_DEVICE_CLAIM: _device_claims_of,
             },
             r.NODES: {_BY_HOST: _host_of},
             r.QUEUES: {_BY_PARENT: _parent_of},
@@ -197,6 +204,24 @@ class Views(Informers):
         """Return the nodes with a hostname."""
         return self[r.NODES].by(_BY_HOST, host)
 
+    def claims_of(
+        self, namespace: str, extras: Mapping[str, Any], *, pod: JSON | None = None, gang: str = ""
+    ) -> Claims:
+        """Return what the claims of a pod's shape come to; ``gang``: of which job it is asked."""
+        name = "" if pod is None else pod["metadata"]["name"]
+        return Claims(
+            self.storage.of_pod(namespace, extras, pod=name, gang=gang),
+            self.devices.of_pod(namespace, extras, pod=pod, gang=gang),
+        )
+
+    def pods_with_device_claim(self, namespace: str, claim: str) -> list[JSON]:
+        """Return the pods that have a claim on devices."""
+        return self[r.PODS].by(_BY_DEVICE_CLAIM, job_key(namespace, claim))
+
+    def pods_with_device_claims(self) -> list[JSON]:
+        """Return the pods that have any claim on devices."""
+        return self[r.PODS].by(_BY_DEVICE_CLAIM, "")
+
     def forget_gang(self, key: str) -> None:
         """Have a job's gang worked out anew: its claims come to something else."""
         self._gangs.pop(key, None)
@@ -228,8 +253,8 @@ class Views(Informers):
         if cached is None or cached[0] != basis or self._priorities is None:
             gang, problem = None, ""
             try:
-                volumes = partial(self.storage.of_pod, gang=key)
-                gang = gang_of(wanted, status, group, self.priorities, pods, self.label_keys.known, volumes)
+                claims = partial(self.claims_of, gang=key)
+                gang = gang_of(wanted, status, group, self.priorities, pods, self.label_keys.known, claims)
             except ValueError as error:  # a quantity or expression that the API server let pass
                 problem = words(error)
             cached = self._gangs[key] = (basis, gang, problem)
@@ -329,6 +354,16 @@ def _claims_of(pod: JSON) -> Iterable[str]:
             yield job_key(meta["namespace"], claim)
         elif volume.get("ephemeral"):
             yield job_key(meta["namespace"], own_claim(meta["name"], volume["name"]))
+
+
+def _device_claims_of(pod: JSON) -> Iterable[str]:
+    """Return the pod's claims on devices, and nothing as well: so all pods that have one are found."""
+    asked = (pod.get("spec") or {}).get("resourceClaims")
+    if not asked:
+        return ()
+    named = (one.get("resourceClaimName") for one in asked)
+    every = {*filter(None, named), *filter(None, made_claims(pod).values())}
+    return ("", *(job_key(pod["metadata"]["namespace"], one) for one in sorted(every)))
 
 
 def _host_of(node: JSON) -> Iterable[str]:

@@ -13,6 +13,7 @@ from typing import Final
 
 from services.controller.core.dependents import Dependent, Trouble, dependent, volume_name
 from services.controller.core.model import JSON, Wanted
+from services.controller.core.podclaims import PodClaim, claims_of_spec
 from services.controller.core.volumes import own_claim
 from shared.api import resources as r
 from shared.api.batch import JobReason
@@ -26,6 +27,15 @@ class Place:
     node: str
     claims: tuple[str, ...]
     own: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """A pod that is decided, and its claims on devices."""
+
+    pod: str
+    node: str
+    claims: tuple[PodClaim, ...]
 
 
 _Mounted = tuple[tuple[str, ...], tuple[str, ...]]
@@ -69,9 +79,27 @@ def places_of_job(job: Wanted, bindings: Iterable[Binding]) -> dict[str, Place]:
     return places
 
 
-def has_own(job: Wanted) -> bool:
-    """Whether pods of a job have claims that are made for each when it is there."""
-    return any(own for _, own in _by_task(job).values())
+def pods_first(job: Wanted) -> bool:
+    """Whether pods of a job must be there before they have what they claim.
+
+    Their own volumes are made for each when it is there; devices are given to a pod by its UID.
+    """
+    return any(own for _, own in _by_task(job).values()) or any(
+        (raw.get("template") or {}).get("spec", {}).get("resourceClaims") for raw in job.spec["tasks"]
+    )
+
+
+def claimants_of_job(job: Wanted, bindings: Iterable[Binding]) -> list[Claimant]:
+    """Return the pods of a job that have claims on devices."""
+    written = zip(job.spec["tasks"], job.tasks, strict=True)
+    asked = {task.name: claims_of_spec((raw.get("template") or {}).get("spec")) for raw, task in written}
+    return [Claimant(one.pod, one.node, claims) for one in bindings if (claims := asked.get(one.task))]
+
+
+def claimants_of_pods(pods: Mapping[str, JSON], bindings: Iterable[Binding]) -> list[Claimant]:
+    """Return the pods that have claims on devices; ``pods`` by name."""
+    found = ((one, claims_of_spec((pods.get(one.pod) or {}).get("spec"))) for one in bindings)
+    return [Claimant(one.pod, one.node, claims) for one, claims in found if claims]
 
 
 def places_of_pods(pods: Mapping[str, JSON], bindings: Iterable[Binding]) -> dict[str, Place]:

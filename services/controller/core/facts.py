@@ -39,8 +39,12 @@ def node_state(
     free_volumes: Mapping[str, int] | None = None,
     *,
     numa: c.NumaTopology | None = None,
+    claimable: Mapping[str, int] | None = None,
 ) -> NodeState:
-    """Return a node's fact; of volumes that it takes, and has free, and of NUMA nodes others than it tell."""
+    """Return a node's fact; of volumes that it takes, and has free, and of NUMA nodes others than it tell.
+
+    ``claimable`` are its devices that claims are for, by kind: to the scheduler resources like others.
+    """
     node = Node.model_validate(raw)
     ready = next((condition.status for condition in node.status.conditions if condition.type == "Ready"), "")
     labels = node.metadata.labels
@@ -55,7 +59,7 @@ def node_state(
         ),
         unschedulable=node.spec.unschedulable,
         ready=ready == "True",
-        allocatable=dict(sorted(resource_list(node.status.allocatable).items())),
+        allocatable=dict(sorted({**resource_list(node.status.allocatable), **(claimable or {})}.items())),
         devices=node_devices(raw),
         numa=numa,
         volume_limits=dict(volume_limits or {}),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
 
+from services.controller.core.claiming import ClaimsOf, completed, no_claims
 from services.controller.core.dependencies import gang_minimum, minimums, waiting_tasks
 from services.controller.core.dryrun import read_shapes
 from services.controller.core.grouping import job_topology, partition_name, partitions
@@ -16,23 +17,15 @@ from services.controller.core.lifecycle import LIVE
 from services.controller.core.model import GroupView, Priorities, Task, Wanted
 from services.controller.core.pods import placing_spec, pod_annotations, task_labels
 from services.controller.core.podview import PodView
-from services.controller.core.shapes import completed, is_true, marks, shape_of
+from services.controller.core.shapes import is_true, marks, shape_of
 from services.controller.core.status import Status
 from services.controller.core.tasktopology import task_topology
 from shared.api import names
 from shared.api.batch import JobPhase
 from shared.api.duration import parse_duration
-from shared.events.contracts import Gang, GangTask, Member, Shape, Volumes
+from shared.events.contracts import Gang, GangTask, Member, Shape
 
 DEFAULT_POOL: Final = "default"
-
-VolumesOf = Callable[[str, Mapping[str, Any]], Volumes | None]
-"""What the claims of a namespace come to that a shape (its ``extras``) names."""
-
-
-def no_volumes(_namespace: str, _extras: Mapping[str, Any]) -> None:
-    """Say nothing of claims."""
-    return
 
 
 def gang_of(
@@ -42,15 +35,15 @@ def gang_of(
     priorities: Priorities,
     pods: Sequence[PodView] = (),
     label_keys: Collection[str] = (),
-    volumes: VolumesOf = no_volumes,
+    claims: ClaimsOf = no_claims,
 ) -> Gang | None:
     """Return the gang of the job's present generation; None when it wants no pods or has no PodGroup.
 
     A member whose name an older pod still has is left out until that one is gone: it cannot be made yet.
     While members wait for a node, those that have ended are left out too, and count for the minimum.
     So are members of tasks that wait for others, with what they would count for it. ``label_keys`` are those
-    of the labels that placing depends on; ``volumes`` says what claims come to. Raises ValueError where a
-    template, or what the PodGroup notes about it, cannot be read.
+    of the labels that placing depends on; ``claims`` says what those of pods come to. Raises ValueError where
+    a template, or what the PodGroup notes about it, cannot be read.
     """
     phase = status.phase or JobPhase.PENDING
     if wanted.deleting or phase not in LIVE or group is None or group.deleting or not wanted.tasks:
@@ -65,7 +58,7 @@ def gang_of(
     out = ended | frozenset(pod.name for pod in pods if pod.generation != status.generation)
     if waiting:
         out |= _absent(wanted, waiting, own)
-    shapes = _shapes(wanted, group, priorities, label_keys, volumes)
+    shapes = _shapes(wanted, group, priorities, label_keys, claims)
     tasks = tuple(
         _task(wanted, task, shapes[task.name], least[task.name], out, ended) for task in wanted.tasks
     )
@@ -207,7 +200,7 @@ def _shapes(
     group: GroupView,
     priorities: Priorities,
     label_keys: Collection[str],
-    volumes: VolumesOf,
+    claims: ClaimsOf,
 ) -> dict[str, Shape]:
     """Return each task's shape: as its PodGroup notes it, else (it is of an older version) as written."""
     noted = read_shapes(group.shapes)
@@ -227,7 +220,7 @@ def _shapes(
         task.name: completed(
             shapes[task.name],
             chosen(task_labels(wanted, task), label_keys),
-            volumes(wanted.namespace, shapes[task.name].extras),
+            claims(wanted.namespace, shapes[task.name].extras),
         )
         for task in wanted.tasks
     }

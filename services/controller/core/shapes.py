@@ -8,6 +8,7 @@ from typing import Any, Final
 from services.controller.core.devices import device_requests
 from services.controller.core.model import JSON, Priorities
 from services.controller.core.numa import numa_request
+from services.controller.core.podclaims import noted
 from shared.api import names
 from shared.api.placement import Affinity, NodeSelectorRequirement, NodeSelectorTerm, Toleration
 from shared.api.pods import PodSpec
@@ -48,13 +49,6 @@ def shape_of(spec: PodSpec, annotations: Mapping[str, str], priorities: Prioriti
         images=_images(spec),
         extras=_extras(spec),
     )
-
-
-def completed(shape: c.Shape, labels: Mapping[str, str], volumes: c.Volumes | None) -> c.Shape:
-    """Return a shape with what it does not say by itself: labels that count, and what its claims come to."""
-    if not labels and volumes is None:
-        return shape
-    return shape.model_copy(update={"labels": dict(labels), "volumes": volumes})
 
 
 def marks(labels: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str, str]:
@@ -151,6 +145,7 @@ def _extras(spec: PodSpec) -> JSON:
             for volume in spec.volumes
             if volume.persistent_volume_claim
         ),
+        "resourceClaims": noted(one.dump() for one in spec.resource_claims),
         "ephemeral": [own for volume in spec.volumes if (own := _own_claim(volume)) is not None],
         "hostPorts": sorted(
             [port.protocol or "TCP", port.host_ip or "0.0.0.0", number]  # noqa: S104 - Kubernetes' default

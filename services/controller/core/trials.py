@@ -6,15 +6,16 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
+from services.controller.core.claiming import Claims, ClaimsOf
 from services.controller.core.claims import claims
-from services.controller.core.gangs import VolumesOf, gang_of
+from services.controller.core.gangs import gang_of
 from services.controller.core.holding import Held, as_report
 from services.controller.core.model import JSON, Priorities, Wanted, read_group, read_job
 from services.controller.core.podgroups import make_podgroup
 from services.controller.core.status import Status
 from shared.api import names
 from shared.api.meta import format_time
-from shared.events.contracts import Gang, GangRef, TrialAnswered, TrialOutcome, Volumes
+from shared.events.contracts import Gang, GangRef, TrialAnswered, TrialOutcome
 
 
 def imagined(job: JSON, trial: str, now: datetime) -> Wanted:
@@ -28,19 +29,19 @@ def gang_to_be(
     shapes: str,
     priorities: Priorities,
     label_keys: Collection[str],
-    volumes: VolumesOf,
+    claims_of: ClaimsOf,
     now: datetime,
 ) -> Gang | None:
     """Return the gang of such a job, with what the API server makes of its pods; None when it wants none.
 
-    ``volumes`` says what claims come to. Those that would be made for the job are taken to get their volumes
-    wherever its pods go. Raises ValueError where a template cannot be read.
+    ``claims_of`` says what claims come to. Those that would be made for the job are taken to get their
+    volumes wherever its pods go. Raises ValueError where a template cannot be read.
     """
     to_be = {name for name, new in claims(wanted).items() if new}
 
-    def there(namespace: str, extras: Mapping[str, Any]) -> Volumes | None:
+    def there(namespace: str, extras: Mapping[str, Any]) -> Claims:
         named = [name for name in extras.get("claims") or () if name not in to_be]
-        return volumes(namespace, {**extras, "claims": named})
+        return claims_of(namespace, {**extras, "claims": named})
 
     body = make_podgroup(wanted, 0, priorities, now)
     meta = body["metadata"]

@@ -95,6 +95,14 @@ _CONTROLLER: Final = (
     Grant((r.PVCS,), (*_READ, "create", "patch"), "claims of jobs; they go with their job"),
     Grant((r.PVS,), (*_READ, "patch"), "where volumes are reached from; a free one is kept for a claim"),
     Grant((r.STORAGECLASSES, r.CSINODES), _READ, "how claims get volumes, how many a node takes"),
+    Grant(
+        (r.DEVICECLASSES, r.RESOURCESLICES, r.RESOURCECLAIMTEMPLATES),
+        _READ,
+        "devices that can be claimed, where the API server serves them",
+    ),
+    Grant((r.RESOURCECLAIMS,), (*_READ, "patch"), "a claim that has devices is protected"),
+    Grant((r.RESOURCECLAIMS,), ("patch",), "which devices a claim gets, and for which pods", "status"),
+    Grant((r.RESOURCECLAIMS,), ("patch",), "the same, as Kubernetes 1.36 asks for it", "binding"),
     Grant((r.INGRESSCLASSES,), ("get",), "whether a class is there"),
     Grant((r.EVENTS,), ("create", "patch"), "what happened to a job"),
 )

@@ -18,6 +18,7 @@ _SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 _HIDDEN: Final = "\0"
 _DEVICE: Final = "device/"
 _NUMA: Final = "numa/"
+_CLAIMED: Final = "deviceclass/"
 
 Amounts = tuple[tuple[int, int], ...]
 """(column, amount in base units), by column, without zeros."""
@@ -62,8 +63,14 @@ class Resources:
         return column
 
     def countable(self, column: int) -> bool:
-        """Whether amounts of nodes can be summed up: not what parts of a node have, nor what is hidden."""
-        return column not in self.capacities and not self.names[column].startswith((_DEVICE, _NUMA))
+        """Whether amounts of nodes are summed up and shared out among queues.
+
+        Not what parts of a node have, what is hidden, and which devices of a class a claim selects: the class
+        itself is counted.
+        """
+        name = self.names[column]
+        selected = name.startswith(_CLAIMED) and "/" in name.removeprefix(_CLAIMED)
+        return not (column in self.capacities or name.startswith((_DEVICE, _NUMA)) or selected)
 
     def amounts(self, quantities: Mapping[str, int]) -> Amounts:
         """Return positive quantities by column."""

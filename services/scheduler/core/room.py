@@ -348,7 +348,7 @@ _NOWHERE: Final = {
     "nodes-loaded": ("no-node-unloaded", "wait until they have less to do, or raise the thresholds of usage"),
     "nodes-not-reaching": (
         "no-node-reaches",
-        "look where its claims' volumes can be reached from, and which topologies their class allows",
+        "look from where its claims can be reached (volumes, devices), and what their class allows",
     ),
     "nodes-not-aligning": (
         "no-node-aligns",

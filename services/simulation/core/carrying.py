@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from services.controller.core.apply import (
@@ -13,7 +14,14 @@ from services.controller.core.apply import (
     conclude,
     examine,
 )
-from services.controller.core.claims import places_of_job, places_of_pods
+from services.controller.core.claims import (
+    Claimant,
+    Place,
+    claimants_of_job,
+    claimants_of_pods,
+    places_of_job,
+    places_of_pods,
+)
 from services.controller.core.devices import device_annotations
 from services.controller.core.evicting import is_to_go
 from services.controller.core.members import read_member
@@ -26,6 +34,7 @@ from services.controller.core.podview import owner_job, read_pod
 from services.controller.core.status import Status, read_status
 from services.scheduler.core.model import Model
 from services.scheduler.core.results import apply_result
+from services.simulation.core.devices import DeviceClaims
 from services.simulation.core.groups import Groups
 from services.simulation.core.history import History, full_name, spread
 from services.simulation.core.pods import Pods
@@ -60,8 +69,10 @@ class Applier:
         pods: Pods,
         groups: Groups,
         claims: Claims,
+        devices: DeviceClaims,
     ) -> None:
         self._claims = claims
+        self._devices = devices
         self._store = store
         self._timeline = timeline
         self._history = history
@@ -87,6 +98,7 @@ class Applier:
         for eviction in decision.evictions:
             self._evict(eviction, name)
         result = self._plain(key, raw, decision) if job is None else self._of_job(job, decision)
+        self._devices.give_back()
         if result.bound and result.outcome in _STANDS:
             self._history.started(name)
         for pod in result.take_back:
@@ -130,7 +142,8 @@ class Applier:
         wanted = None if raw is None else read_job(raw)
         gang = self._gang(wanted, raw)
         places = {} if wanted is None else places_of_job(wanted, decision.bindings)
-        verdict = examine(decision, gang, self._claims.bring_about(decision.gang.namespace, places))
+        claimants = [] if wanted is None else claimants_of_job(wanted, decision.bindings)
+        verdict = examine(decision, gang, self._bring_about(decision.gang.namespace, places, claimants))
         if verdict.refused or wanted is None or gang.group is None:
             return Conclusion(DecisionOutcome.REFUSED, message=verdict.refused)
         if decision.enqueue and not gang.group.admitted and not verdict.hopeless:
@@ -161,7 +174,8 @@ class Applier:
         group = None if raw is None else read_plain_group(raw)
         pods = {pod["metadata"]["name"]: read_member(pod) for pod in self._store.pods_of_group(key)}
         places = places_of_pods({name: pod.raw for name, pod in pods.items()}, decision.bindings)
-        unready = self._claims.bring_about(key[0], places)
+        claimants = claimants_of_pods({name: pod.raw for name, pod in pods.items()}, decision.bindings)
+        unready = self._bring_about(key[0], places, claimants)
         verdict = examine_plain(decision, group, pods, self._store.all(r.NODES), unready)
         if verdict.refused or raw is None or group is None:
             return Conclusion(DecisionOutcome.REFUSED, message=verdict.refused)
@@ -173,6 +187,13 @@ class Applier:
         return conclude_plain(decision, group, pods, bound, failures)
 
     # ------------------------------------------------------------------ both
+
+    def _bring_about(
+        self, namespace: str, places: Mapping[str, Place], claimants: Sequence[Claimant]
+    ) -> dict[str, str]:
+        """Give the claims of decided pods what they ask for; return which pods get it not, and why."""
+        unready = self._claims.bring_about(namespace, places)
+        return unready or self._devices.bring_about(namespace, claimants)
 
     def _let_in(self, group: JSON) -> None:
         patch = {"status": {"phase": PodGroupPhase.INQUEUE.value}}

@@ -13,6 +13,7 @@ from typing import Final
 
 from services.controller.core.facts import hypernode_state, node_state, priority_class_state, queue_state
 from services.controller.core.persistent import HOSTNAME
+from services.controller.core.podclaims import claims_of_spec
 from services.controller.core.podview import owner_job
 from services.scheduler.core.configuration import configure
 from services.scheduler.core.cycle import decide
@@ -22,6 +23,8 @@ from services.scheduler.core.model import Model
 from services.scheduler.core.policy import Policy
 from services.scheduler.core.reports import Reporter
 from services.simulation.core.carrying import Applier
+from services.simulation.core.devices import KINDS as DEVICE_KINDS
+from services.simulation.core.devices import DeviceClaims
 from services.simulation.core.groups import Groups
 from services.simulation.core.history import History, full_name
 from services.simulation.core.jobs import Jobs
@@ -74,11 +77,14 @@ class Simulation:
         self._claims = Claims(self._store, self._timeline)
         self._claims.on_change = self._claim_changed
         self._claims.on_host = self._host_changed
+        self._devices = DeviceClaims(self._store, self._timeline)
+        self._devices.on_node = self._devices_changed
+        self._devices.on_claim = self._device_claim_changed
         self._numa = NumaNodes(self._store)
-        self._pods = Pods(*parts, self._claims, self._numa)
+        self._pods = Pods(*parts, self._claims, self._devices, self._numa)
         self._jobs = Jobs(*parts, self._pods, self._claims)
         self._groups = Groups(*parts, self._pods)
-        self._applier = Applier(*parts, self._pods, self._groups, self._claims)
+        self._applier = Applier(*parts, self._pods, self._groups, self._claims, self._devices)
         self._cycle = 0
         self._load: dict[str, dict[str, float]] = {}
         """What nodes really use, in percent; of those that were ever measured."""
@@ -99,6 +105,7 @@ class Simulation:
             r.PVS: self._storage,
             r.STORAGECLASSES: self._storage,
             r.CSINODES: self._storage,
+            **dict.fromkeys(DEVICE_KINDS, self._device_object),
         }
         self._goes: dict[Resource, Callable[[Resource, Key], None]] = {
             r.NODES: self._node_gone,
@@ -115,6 +122,7 @@ class Simulation:
             r.PVS: self._storage_gone,
             r.STORAGECLASSES: self._storage_gone,
             r.CSINODES: self._storage_gone,
+            **dict.fromkeys(DEVICE_KINDS, self._device_object_gone),
         }
 
     def run(self, scenario: Scenario, until: timedelta | None = None) -> Outcome:
@@ -251,7 +259,7 @@ class Simulation:
             self._timeline.add(self._timeline.now + _UNREACHABLE, lambda: self._unreachable(name))
 
     def _tell_node(self, raw: JSON) -> NodeState:
-        state = self._numa.of_node(self._claims.of_node(node_state(raw)))
+        state = self._devices.of_node(self._numa.of_node(self._claims.of_node(node_state(raw))))
         self._model.apply_node(state)
         return state
 
@@ -370,6 +378,39 @@ class Simulation:
         for key, pod in self._store.all(r.PODS).items():
             mounted = (one.get("persistentVolumeClaim") or {} for one in pod["spec"].get("volumes") or ())
             if key[0] == namespace and any(one.get("claimName") == name for one in mounted):
+                self._pods.retell(pod)
+        self._look_everywhere()
+
+    def _device_object(self, resource: Resource, raw: JSON) -> None:
+        """Something about devices that can be claimed has appeared or changed."""
+        key = key_of(raw)
+        old = self._store.get(resource, key)
+        self._keep(resource, raw)
+        self._devices.changed(resource, old, self._store.get(resource, key))
+        self._tell_claimants()
+
+    def _device_object_gone(self, resource: Resource, key: Key) -> None:
+        old = self._store.remove(resource, key)
+        self._devices.changed(resource, old, None)
+        self._tell_claimants()
+
+    def _tell_claimants(self) -> None:
+        """Tell anew of all pods and gangs that claim devices."""
+        for pod in list(self._store.all(r.PODS).values()):
+            if pod["spec"].get("resourceClaims"):
+                self._pods.retell(pod)
+        self._look_everywhere()
+
+    def _devices_changed(self, node: str) -> None:
+        raw = self._store.get(r.NODES, ("", node))
+        if raw is not None:
+            self._tell_node(raw)
+
+    def _device_claim_changed(self, namespace: str, name: str) -> None:
+        """Tell anew of pods and gangs that may name a claim."""
+        for key, pod in list(self._store.all(r.PODS).items()):
+            asked = claims_of_spec(pod["spec"])
+            if key[0] == namespace and any(one.claim == name for one in asked):
                 self._pods.retell(pod)
         self._look_everywhere()
 

@@ -195,7 +195,7 @@ class Jobs:
             return
         pods = [read_pod(pod) for pod in self._own(wanted)]
         keys = self._store.label_keys
-        gang = gang_of(wanted, status, group, self._store.priorities, pods, keys, self._claims.of_shape)
+        gang = gang_of(wanted, status, group, self._store.priorities, pods, keys, self._pods.claims_of)
         self._model.apply_podgroup(podgroup_state(group.raw, gang, wanted.annotations))
         if gang is not None:
             self._history.queued(full_name(key), gang.queue)

@@ -36,6 +36,7 @@ from shared.api import resources as r
 from shared.api.base import JSON
 from shared.api.batch import Job
 from shared.api.core import ConfigMap, Node, PriorityClass
+from shared.api.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from shared.api.disruption import PodDisruptionBudget
 from shared.api.meta import KubeObject
 from shared.api.nodeinfo import Numatopology
@@ -234,6 +235,10 @@ KINDS: Final[Mapping[tuple[str, str], Kind]] = {
         Kind(r.PVS, _volume),
         Kind(r.STORAGECLASSES, _plain(StorageClass), changeable=True),
         Kind(r.CSINODES, _plain(CSINode), changeable=True),
+        Kind(r.DEVICECLASSES, _plain(DeviceClass), changeable=True),
+        Kind(r.RESOURCESLICES, _plain(ResourceSlice), changeable=True),
+        Kind(r.RESOURCECLAIMS, _plain(ResourceClaim)),
+        Kind(r.RESOURCECLAIMTEMPLATES, _plain(ResourceClaimTemplate)),
         Kind(r.PDBS, _budget, changeable=True),
         Kind(r.CONFIGMAPS, _config_map, changeable=True),
     )

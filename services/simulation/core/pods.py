@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
+from services.controller.core.claiming import Claims as Claiming
+from services.controller.core.claiming import completed
 from services.controller.core.devices import node_devices
 from services.controller.core.facts import pod_state
 from services.controller.core.kin import chosen
 from services.controller.core.members import group_of
 from services.controller.core.podview import PodView, owner_job, read_pod
-from services.controller.core.shapes import completed, marks_of, shape_of
+from services.controller.core.shapes import marks_of, shape_of
 from services.scheduler.core.model import Model
 from services.simulation.core.budgets import Budgets
+from services.simulation.core.devices import DeviceClaims
 from services.simulation.core.history import History, full_name
 from services.simulation.core.notes import Run, read_run
 from services.simulation.core.numa import NumaNodes
@@ -39,9 +43,11 @@ class Pods:
         history: History,
         model: Model,
         claims: Claims,
+        devices: DeviceClaims,
         numa: NumaNodes,
     ) -> None:
         self._claims = claims
+        self._devices = devices
         self._numa = numa
         self._store = store
         self._timeline = timeline
@@ -79,7 +85,7 @@ class Pods:
             ],
             "containerStatuses": [{"name": "main", "ready": True, "state": {"running": {}}}],
         }
-        pod = self._store.put(r.PODS, {**pod, "status": status})
+        pod = self._store.put(r.PODS, self._devices.started({**pod, "status": status}))
         self._history.bound(name, pod["spec"]["nodeName"])
         self._history.tell("started", f"Pod {name}", node=pod["spec"]["nodeName"])
         self._changed(pod)
@@ -135,6 +141,7 @@ class Pods:
         if pod is None:
             return
         self._model.remove_pod(*key)
+        self._devices.ended(pod)
         self._history.tell("deleted", f"Pod {full_name(key)}", why)
         self._mark(pod)
         view, owner = read_pod(pod), owner_job(pod)
@@ -158,7 +165,13 @@ class Pods:
         spec = PodSpec.model_validate(pod.get("spec") or {})
         shape = shape_of(spec, marks_of(pod), self._store.priorities)
         labels = chosen(pod["metadata"].get("labels") or {}, self._store.label_keys)
-        return completed(shape, labels, self._claims.of_shape(pod["metadata"]["namespace"], shape.extras))
+        return completed(shape, labels, self.claims_of(pod["metadata"]["namespace"], shape.extras, pod))
+
+    def claims_of(self, namespace: str, extras: Mapping[str, Any], pod: JSON | None = None) -> Claiming:
+        """Return what the claims come to that a shape (its ``extras``) names."""
+        return Claiming(
+            self._claims.of_shape(namespace, extras), self._devices.of_shape(namespace, extras, pod)
+        )
 
     def _changed(self, pod: JSON) -> None:
         """Tell the model, of an ended pod once and then that it is gone, as the observer does."""
@@ -166,6 +179,7 @@ class Pods:
         self._model.apply_pod(self._state(pod))
         if pod["status"]["phase"] in _ENDED:
             self._model.remove_pod(*key)
+            self._devices.ended(pod)
         self._mark(pod)
 
     def _state(self, pod: JSON) -> PodState:

@@ -37,6 +37,8 @@ from shared.telemetry.telemetry import Telemetry
 from tests.fixtures.kube import kubelets_of, until
 from tests.fixtures.volumes import provisioning
 from tests.fixtures.waiting import eventually
+from tests.integration.kube.test_kube_resource_claims import Devices
+from tests.integration.kube.test_kube_resource_claims import pod as claiming_pod
 from tools.kube import ControlPlane
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -241,6 +243,14 @@ async def test_every_service_works_as_its_own_account(own_control_plane: Control
         await cluster.create(r.PODS, "default", plain)
         await until(
             cluster, r.PODS, "default", "plain", lambda pod: pod.get("status", {}).get("phase") == "Running"
+        )
+        devices = Devices(cluster, "default")
+        await devices.appear()
+        await devices.publish("n-0", "board")
+        await devices.claim("gpu", 1)
+        await cluster.create(r.PODS, "default", claiming_pod("trainer", resourceClaimName="gpu"))
+        await until(
+            cluster, r.PODS, "default", "trainer", lambda pod: pod.get("status", {}).get("phase") == "Running"
         )
         close = {
             "apiVersion": "bus.volcano.sh/v1alpha1",

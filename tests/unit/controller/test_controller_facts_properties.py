@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.controller.adapters.device_views import DeviceViews
 from services.controller.adapters.observer import Observer
 from services.controller.adapters.plain import PlainGangs
 from services.controller.adapters.recorder import Recorder
@@ -66,6 +67,7 @@ class World:
             schedulers=SCHEDULERS,
             policy=("volcano-system", "policy"),
             storage=StorageViews(cluster, clock=clock),
+            devices=DeviceViews(cluster, clock=clock),
         )
         self.observer = Observer(
             self.views,

@@ -8,15 +8,13 @@ import pytest
 
 from services.controller.adapters.label_keys import LabelKeys
 from services.controller.adapters.shape_cache import Shapes
-from services.controller.adapters.storage import StorageViews
 from services.controller.core import facts
+from services.controller.core.claiming import NONE
 from services.controller.core.model import Priorities
 from shared.api import resources as r
-from shared.clock import SystemClock
 from shared.events import topics
 from shared.events.codec import decode
 from shared.events.contracts import NodeGroups, PodState
-from tests.fakes.cluster import FakeCluster
 from tests.unit.controller.conftest import job
 
 pytestmark = pytest.mark.looptime
@@ -195,8 +193,7 @@ async def test_a_jobs_fact_tells_its_state_and_its_requests(world):
 
 
 def test_pods_of_one_template_share_a_shape_and_others_do_not():
-    clock = SystemClock()
-    shapes = Shapes(LabelKeys(), StorageViews(FakeCluster(clock), clock=clock))
+    shapes = Shapes(LabelKeys(), lambda _namespace, _extras, *, pod: NONE)
     one = {
         "metadata": {"name": "a"},
         "spec": {"containers": [{"name": "x", "image": "1", "resources": {"requests": {"cpu": 1}}}]},

@@ -107,11 +107,10 @@ PLUGINS: Final = (
             ),
             flag(
                 "capacity.DynamicResourceAllocationEnable",
-                "count devices of resource claims",
-                default=False,
-                stand=Stand.REFUSED,
-                harmless=(False,),
-                why=_LATER,
+                "quotas count devices of resource claims, as `deviceclass/NAME`",
+                default=True,
+                stand=Stand.ALWAYS,
+                harmless=(True,),
             ),
             flag(
                 "capacity.DRAConsumableCapacityEnable",
