@@ -55,6 +55,7 @@ _GUARANTEED: Final = "guaranteed"
 _BY_CLAIM: Final = "claim"
 _BY_DEVICE_CLAIM: Final = "device claim"
 _BY_HOST: Final = "host"
+_CLAIMS: Final = frozenset({"persistentVolumeClaim", "ephemeral"})
 
 
 def job_key(namespace: str, name: str) -> str:
@@ -376,7 +377,11 @@ def _parent_of(queue: JSON) -> Iterable[str]:
 
 
 def _trim_pod(pod: JSON) -> JSON:
-    """Drop what only kubelet reads too: the programs of containers are most of a pod, and there are many."""
+    """Drop what only kubelet reads too: the programs of containers are most of a pod, and there are many.
+
+    Of volumes the claims are left: every pod has one for its token, with a name of its own, and pods that
+    differ in nothing else share one shape.
+    """
     pod = _trim(pod)
     spec = pod.get("spec") or {}
     left = {
@@ -384,6 +389,8 @@ def _trim_pod(pod: JSON) -> JSON:
         for kind in ("containers", "initContainers")
         if kind in spec
     }
+    if "volumes" in spec:
+        left["volumes"] = [one for one in spec["volumes"] or () if not _CLAIMS.isdisjoint(one)]
     return {**pod, "spec": {**spec, **left}}
 
 

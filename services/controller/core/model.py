@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Final
+
+import orjson
+from pydantic import ValidationError
 
 from services.controller.core.podview import number
 from shared.api import names
-from shared.api.batch import MOST_PODS, Job, LifecyclePolicy, TaskSpec
+from shared.api.batch import MOST_PODS, Job, JobSpec, LifecyclePolicy, TaskSpec
 from shared.api.meta import ObjectMeta, parse_time
 from shared.api.scheduling import PodGroupPhase
 from shared.telemetry.spans import job_trace
@@ -127,7 +131,7 @@ class Wanted:
 
 def read_job(raw: JSON) -> Wanted:
     """Read a Job. Raises pydantic's ValidationError when its types are wrong."""
-    job = Job.model_validate(raw)
+    job = _read(raw)
     meta, spec = job.metadata, job.spec
     tasks = _tasks(spec.tasks, spec.priority_class_name)
     policies = [*spec.policies, *(policy for task in tasks for policy in task.spec.policies)]
@@ -152,6 +156,22 @@ def read_job(raw: JSON) -> Wanted:
         has_policies=bool(policies),
         in_order=any(task.depends_on for task in tasks),
     )
+
+
+def _read(raw: JSON) -> Job:
+    """Read a Job. Specs written alike are read once: they are most of a job, and stay when it changes."""
+    try:
+        spec = _spec(orjson.dumps(raw["spec"]))
+    except (KeyError, TypeError, ValidationError):  # left out, or wrong: that is to be said with its path
+        return Job.model_validate(raw)
+    job = Job.model_validate({key: value for key, value in raw.items() if key != "spec"})
+    return job.model_copy(update={"spec": spec})
+
+
+@lru_cache(maxsize=4096)
+def _spec(text: bytes) -> JobSpec:
+    """Return a spec as read. Many jobs may have it: it is never changed."""
+    return JobSpec.model_validate(orjson.loads(text))
 
 
 def _trace(meta: ObjectMeta) -> dict[str, str]:

@@ -141,8 +141,8 @@ async def test_each_pod_of_a_gang_gets_devices_of_its_own_and_the_next_gang_wait
         await kube.create(r.JOBS, namespace, job("second", 2, resourceClaimTemplateName="two"))
         await waits(kube, namespace, "second", f"deviceclass/{devices.driver}")
         await kube.delete(r.JOBS, namespace, "first")
-        later = await running(kube, namespace, 2)
-        assert {one["metadata"]["name"] for one in later} == {"second-worker-0", "second-worker-1"}
+        for name in ("second-worker-0", "second-worker-1"):
+            await until(kube, r.PODS, namespace, name, lambda one: one["status"]["phase"] == "Running", 60)
         await kube.delete(r.JOBS, namespace, "second")
         for claim in await devices.claims():
             await until_gone(kube, r.RESOURCECLAIMS, namespace, claim["metadata"]["name"])
