@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from services.controller.adapters.budgets import Budgets
 from services.controller.adapters.device_views import DeviceViews
 from services.controller.adapters.label_keys import LabelKeys
+from services.controller.adapters.pool import Pool
 from services.controller.adapters.shape_cache import placing
 from services.controller.adapters.storage import StorageViews
 from services.controller.core.claiming import Claims
@@ -55,6 +56,11 @@ _GUARANTEED: Final = "guaranteed"
 _BY_CLAIM: Final = "claim"
 _BY_DEVICE_CLAIM: Final = "device claim"
 _BY_HOST: Final = "host"
+_POOL: Final = Pool()
+_ADDRESSES: Final = frozenset({"hostIP", "hostIPs", "podIP", "podIPs"})
+_STATUSES: Final = frozenset({"containerStatuses", "initContainerStatuses"})
+_SAID: Final = frozenset({"name", "state", "lastState", "ready", "restartCount"})
+"""What is read of a container's status."""
 _CLAIMS: Final = frozenset({"persistentVolumeClaim", "ephemeral"})
 
 
@@ -380,7 +386,7 @@ def _trim_pod(pod: JSON) -> JSON:
     """Drop what only kubelet reads too: the programs of containers are most of a pod, and there are many.
 
     Of volumes the claims are left: every pod has one for its token, with a name of its own, and pods that
-    differ in nothing else share one shape.
+    differ in nothing else share one shape. Parts that pods have alike, as conditions of one second, are one.
     """
     pod = _trim(pod)
     spec = pod.get("spec") or {}
@@ -391,7 +397,18 @@ def _trim_pod(pod: JSON) -> JSON:
     }
     if "volumes" in spec:
         left["volumes"] = [one for one in spec["volumes"] or () if not _CLAIMS.isdisjoint(one)]
-    return {**pod, "spec": {**spec, **left}}
+    status = {name: one for name, one in (pod.get("status") or {}).items() if name not in _ADDRESSES}
+    for kind in _STATUSES.intersection(status):
+        status[kind] = [
+            {name: said for name, said in one.items() if name in _SAID} for one in status[kind] or ()
+        ]
+    return {**pod, "spec": _POOL.of_parts({**spec, **left}), "status": _POOL.of_parts(status)}
+
+
+def _trim_alike(obj: JSON) -> JSON:
+    """Have one spec for all that have the same: they are most of a job or PodGroup, and stay as they are."""
+    obj = _trim(obj)
+    return {**obj, "spec": _POOL.shared(obj["spec"])} if "spec" in obj else obj
 
 
 def _trim_numatopology(obj: JSON) -> JSON:
@@ -412,4 +429,9 @@ def _trim(obj: JSON) -> JSON:
     return {**obj, "metadata": {k: v for k, v in metadata.items() if k != "managedFields"}}
 
 
-_TRIMS: Final = {r.PODS: _trim_pod, r.NUMATOPOLOGIES: _trim_numatopology}
+_TRIMS: Final = {
+    r.PODS: _trim_pod,
+    r.JOBS: _trim_alike,
+    r.PODGROUPS: _trim_alike,
+    r.NUMATOPOLOGIES: _trim_numatopology,
+}

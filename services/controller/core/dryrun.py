@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
 
@@ -39,8 +40,9 @@ class Admitted:
     priority_class: str = ""
 
     def shape_now(self, priorities: Priorities) -> Shape:
-        """Return the shape with the priority that its class has now."""
-        return self.shape.model_copy(update={"priority": priorities.of(self.priority_class)})
+        """Return the shape with the priority that its class has now; the same one, where that is the same."""
+        now = priorities.of(self.priority_class)
+        return self.shape if now == self.shape.priority else self.shape.model_copy(update={"priority": now})
 
 
 def is_to_be_asked(world: World) -> bool:
@@ -107,10 +109,11 @@ def write_shapes(found: Mapping[str, Admitted]) -> str:
     return orjson.dumps(list(shared.values())).decode()
 
 
-def read_shapes(text: str) -> dict[str, Admitted]:
+@lru_cache(maxsize=4096)
+def read_shapes(text: str) -> Mapping[str, Admitted]:
     """Return what an annotation says of each task; of tasks that it does not name, their template does.
 
-    Raises ValueError for a text that somebody else wrote.
+    Jobs by the thousand have the same. Raises ValueError for a text that somebody else wrote.
     """
     if not text:
         return {}

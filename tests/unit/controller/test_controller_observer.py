@@ -250,3 +250,23 @@ async def _phases(w, pod: bytes) -> list[str | None]:
     while not await reader.caught_up():
         found += await reader.poll(timeout=0.01)
     return [decode(one).data.phase if one.value else None for one in found if one.key == pod]
+
+
+async def test_of_pods_that_differ_in_names_and_tokens_only_one_shape_and_one_spec_is_kept(world):
+    def pod(name: str) -> dict:
+        token = {"name": f"kube-api-access-{name}", "projected": {"sources": []}}
+        data = {"name": "data", "persistentVolumeClaim": {"claimName": "shared"}}
+        container = {"name": "main", "image": "i", "command": ["run", name]}
+        spec = {"containers": [container], "volumes": [token, data], "nodeName": "node-0"}
+        return {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+    async with world() as w:
+        for name in ("a", "bb"):
+            w.cluster.put(r.PODS, pod(name))
+        views = w.service.hands.views
+        one, two = await w.until(lambda: len(views.store(r.PODS)) == 2 and list(views.store(r.PODS).values()))
+        shapes = Shapes(LabelKeys(), lambda _namespace, _extras, *, pod: NONE)
+        assert shapes.of(one, Priorities()) is shapes.of(two, Priorities())
+        assert shapes.of(one, Priorities()).extras == {"claims": ["shared"]}
+        for part in ("containers", "volumes"):
+            assert one["spec"][part] is two["spec"][part]
