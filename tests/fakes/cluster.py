@@ -21,7 +21,9 @@ from shared.clock import Clock
 from shared.errors import AlreadyExists, Conflict, NotFound
 from shared.kube.port import JSON, Listing, Patch, Resource, WatchEvent
 
-WITH_STATUS = {"jobs", "queues", "pods", "nodes", "jobflows", "jobtemplates", "cronjobs", "hypernodes"}
+WITH_STATUS = {"jobs", "queues", "pods", "nodes", "jobflows", "jobtemplates", "cronjobs", "hypernodes"} | {
+    "resourceclaims"
+}
 Hook = Callable[[str, Resource, str], Awaitable[None]]
 
 
