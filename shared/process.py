@@ -33,6 +33,9 @@ from shared.telemetry.telemetry import Telemetry, from_environment
 
 S = TypeVar("S", bound=CommonSettings)
 _log = logging.getLogger("pumice.process")
+_LONG_STOP: Final = 8.0
+"""Seconds after which it is said what a stop waits for."""
+_MOST_PLACES: Final = 20
 _WRITTEN_TOO_LATE: Final = "the handler is closed"
 _OF_TLS: Final = "on SSL protocol"
 
@@ -65,19 +68,47 @@ async def serve_operations(
 
 
 async def until_stopped(work: Coroutine[Any, Any, None]) -> None:
-    """Run ``work`` until it ends or SIGINT or SIGTERM cancels it; a cancelled work is awaited to its end."""
+    """Run ``work`` until it ends or SIGINT or SIGTERM cancels it; a cancelled work is awaited to its end.
+
+    When that takes long, it is said what it waits for: an orchestrator kills what does not end.
+    """
     loop = asyncio.get_running_loop()
     task = asyncio.create_task(work)
+    late: list[asyncio.TimerHandle] = []
+
+    def stop() -> None:
+        task.cancel()
+        late.append(loop.call_later(_LONG_STOP, _tell_what_is_left))
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, task.cancel)
+        loop.add_signal_handler(number, stop)
     try:
         await task
     except asyncio.CancelledError:
         if not task.cancelled():
             raise
     finally:
+        for timer in late:
+            timer.cancel()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
+
+
+def _tell_what_is_left() -> None:
+    places = sorted({_place(task) for task in asyncio.all_tasks()})
+    _log.warning("still stopping after %g s: %s", _LONG_STOP, "; ".join(places[:_MOST_PLACES]))
+
+
+def _place(task: asyncio.Task[Any]) -> str:
+    """Return where a task waits: the innermost of its coroutines that can be seen."""
+    inner: Any = task.get_coro()
+    place = task.get_name()
+    while inner is not None:
+        frame = getattr(inner, "cr_frame", None) or getattr(inner, "gi_frame", None)
+        if frame is not None:
+            place = f"{frame.f_code.co_qualname} ({Path(frame.f_code.co_filename).name}:{frame.f_lineno})"
+        inner = getattr(inner, "cr_await", None) or getattr(inner, "gi_yieldfrom", None)
+    return place
 
 
 def exit_code(program: str, work: Callable[[], None]) -> int:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
 
 import pytest
 
-from shared.process import run
+from shared import process
+from shared.process import run, until_stopped
 
 uvloop = pytest.importorskip("uvloop", reason="uvloop is not made for this system")
 
@@ -51,3 +54,22 @@ def test_any_other_error_that_nobody_awaited_is_reported(
     message: str, error: RuntimeError | None, caplog: pytest.LogCaptureFixture
 ):
     assert _reported(message, error, caplog) == [message]
+
+
+def test_a_stop_that_takes_long_says_what_it_waits_for(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(process, "_LONG_STOP", 0.05)
+
+    async def reluctant() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0.2)
+
+    with caplog.at_level(logging.WARNING):
+        run(until_stopped(reluctant()))
+    [said] = [record.getMessage() for record in caplog.records]
+    assert said.startswith("still stopping after 0.05 s: ")
+    assert "sleep (tasks.py:" in said
