@@ -37,7 +37,9 @@ _PAUSED_POLL: Final = 0.1
 """Seconds that a poll waits for records; when paused, until what is in flight is looked at again."""
 _FIRST_RETRY: Final = 0.05
 _LAST_RETRY: Final = 10.0
-_DRAIN_SECONDS: Final = 10.0
+_DRAIN_SECONDS: Final = 5.0
+"""Seconds that what is in flight may take at a stop: with the closing of each connection it must stay below
+the time after which an orchestrator kills. What is cut off is handled again."""
 _COMMIT_PAUSE: Final = 0.25
 """Seconds between two commits: each is a write of the broker's; what comes after is only handled again."""
 _REVOKE_PAUSE: Final = 0.02
