@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from shared.api.base import PartialModel
+from shared.api.base import REQUIRED, PartialModel
 from shared.api.meta import KubeObject
 
 
@@ -37,7 +37,7 @@ class DeviceClass(KubeObject):
 class ExactDeviceRequest(PartialModel):
     """So many devices of a class."""
 
-    device_class_name: str = ""
+    device_class_name: Annotated[str, REQUIRED] = ""
     selectors: list[DeviceSelector] = Field(default_factory=list[DeviceSelector])
     allocation_mode: str = ""
     count: int | None = None
@@ -46,7 +46,7 @@ class ExactDeviceRequest(PartialModel):
 class DeviceRequest(PartialModel):
     """One request of a claim."""
 
-    name: str = ""
+    name: Annotated[str, REQUIRED] = ""
     exactly: ExactDeviceRequest | None = None
 
 
@@ -65,25 +65,25 @@ class ResourceClaimSpec(PartialModel):
 class ResourceClaim(KubeObject):
     """Devices for the pods that name it."""
 
-    spec: ResourceClaimSpec = Field(default_factory=ResourceClaimSpec)
+    spec: Annotated[ResourceClaimSpec, REQUIRED] = Field(default_factory=ResourceClaimSpec)
 
 
 class ResourceClaimTemplateSpec(PartialModel):
     """The mould of claims."""
 
-    spec: ResourceClaimSpec = Field(default_factory=ResourceClaimSpec)
+    spec: Annotated[ResourceClaimSpec, REQUIRED] = Field(default_factory=ResourceClaimSpec)
 
 
 class ResourceClaimTemplate(KubeObject):
     """A claim that is made for each pod that names it."""
 
-    spec: ResourceClaimTemplateSpec = Field(default_factory=ResourceClaimTemplateSpec)
+    spec: Annotated[ResourceClaimTemplateSpec, REQUIRED] = Field(default_factory=ResourceClaimTemplateSpec)
 
 
 class ResourcePool(PartialModel):
     """The pool of a driver that a slice is a part of."""
 
-    name: str = ""
+    name: Annotated[str, REQUIRED] = ""
     generation: int = 0
     resource_slice_count: int = 1
 
@@ -91,7 +91,7 @@ class ResourcePool(PartialModel):
 class Device(PartialModel):
     """A device and what it is like."""
 
-    name: str = ""
+    name: Annotated[str, REQUIRED] = ""
     attributes: dict[str, dict[str, Any]] = Field(default_factory=dict[str, dict[str, Any]])
     capacity: dict[str, dict[str, Any]] = Field(default_factory=dict[str, dict[str, Any]])
 
@@ -99,8 +99,8 @@ class Device(PartialModel):
 class ResourceSliceSpec(PartialModel):
     """Some devices of a pool."""
 
-    driver: str = ""
-    pool: ResourcePool = Field(default_factory=ResourcePool)
+    driver: Annotated[str, REQUIRED] = ""
+    pool: Annotated[ResourcePool, REQUIRED] = Field(default_factory=ResourcePool)
     node_name: str | None = None
     devices: list[Device] = Field(default_factory=list[Device])
 
@@ -108,4 +108,4 @@ class ResourceSliceSpec(PartialModel):
 class ResourceSlice(KubeObject):
     """What a driver says of devices."""
 
-    spec: ResourceSliceSpec = Field(default_factory=ResourceSliceSpec)
+    spec: Annotated[ResourceSliceSpec, REQUIRED] = Field(default_factory=ResourceSliceSpec)

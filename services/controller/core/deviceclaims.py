@@ -188,8 +188,13 @@ def _planned(namespace: str, one: PodClaim, there: Catalogue) -> Claimed:
     label = f"resource claim template {namespace}/{one.template}"
     if template is None:
         return Claimed(f"{label} is not there")
-    spec = (template.get("spec") or {}).get("spec") or {}
-    return _asks(label, spec, there, there.avoided(namespace, one.template))
+    return _asks(label, template_spec(template), there, there.avoided(namespace, one.template))
+
+
+def template_spec(template: JSON) -> JSON:
+    """Return what claims by a template ask for; nothing where it does not say."""
+    spec: JSON = (template.get("spec") or {}).get("spec") or {}
+    return spec
 
 
 def _asks(label: str, spec: JSON, there: Catalogue, avoided: Iterable[str]) -> Claimed:

@@ -22,6 +22,7 @@ from services.controller.core.deviceclaims import (
     nodes_of,
     pool_of,
     reservation,
+    template_spec,
 )
 from services.controller.core.model import JSON
 from services.controller.core.persistent import reaches
@@ -74,8 +75,8 @@ class DeviceClaims:
 
     @property
     def _kinds(self) -> list[Kind]:
-        templates = (one["spec"]["spec"] for one in self._store.all(r.RESOURCECLAIMTEMPLATES).values())
-        claims = (one["spec"] for one in self._store.all(r.RESOURCECLAIMS).values())
+        templates = map(template_spec, self._store.all(r.RESOURCECLAIMTEMPLATES).values())
+        claims = (one.get("spec") or {} for one in self._store.all(r.RESOURCECLAIMS).values())
         asked = {kind for spec in (*templates, *claims) for kind in kinds_of(spec) if kind.selectors}
         classes = (Kind(name) for _, name in self._store.all(r.DEVICECLASSES))
         return [*classes, *sorted(asked, key=lambda kind: kind.resource)]
@@ -166,7 +167,7 @@ class DeviceClaims:
             "apiVersion": r.RESOURCECLAIMS.api_version,
             "kind": r.RESOURCECLAIMS.kind,
             "metadata": {"namespace": namespace, "name": name, "annotations": {_POD_CLAIM: asked.name}},
-            "spec": template["spec"]["spec"],
+            "spec": template_spec(template),
         }
         return self._store.create(r.RESOURCECLAIMS, body, self._timeline.now)
 

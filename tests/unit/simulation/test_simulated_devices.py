@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 
+from services.simulation.adapters.files import scenario_of
+from services.simulation.core.engine import Simulation
 from tests.unit.simulation.worlds import job, node, pod, run, scenario
 
 REGISTER = "volcano.sh/node-vgpu-register"
@@ -90,3 +93,33 @@ def test_a_gang_is_told_what_its_gpus_lack(wanted: Any, reason: str) -> None:
 def test_what_a_device_plugin_never_writes_is_wrong_in_a_scenario() -> None:
     (problem,) = scenario(shared("a", "GPU-0,ten:")).problems
     assert 'metadata.annotations: volcano.sh/node-vgpu-register: "GPU-0,ten"' in problem
+
+
+def test_what_is_wrong_with_claimed_devices_is_said_and_the_rest_runs(tmp_path):
+    def made(kind: str, name: str, **more: Any) -> dict[str, Any]:
+        return {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": name}, **more}
+
+    nameless = {"driver": "d", "nodeName": "n1", "pool": {"name": "n1"}, "devices": [{}]}
+    spec = {
+        "schedulerName": "volcano",
+        "containers": [{"name": "main", "image": "i"}],
+        "resourceClaims": [{"name": "x", "resourceClaimTemplateName": "asks-nothing"}],
+    }
+    path = tmp_path / "wrong.yaml"
+    objects = [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": "n1"},
+            "status": {"allocatable": {"pods": "9"}},
+        },
+        made("ResourceClaimTemplate", "asks-nothing"),
+        made("ResourceClaim", "asks-nothing"),
+        made("ResourceSlice", "s", spec=nameless),
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec},
+    ]
+    path.write_text(yaml.safe_dump_all(objects))
+    found = scenario_of([str(path)])
+    [said] = found.problems
+    assert "spec.devices[0].name: name is required" in said
+    assert Simulation().run(found).as_json()["bindings"] == {"default/p": "n1"}
