@@ -368,7 +368,7 @@ class _Listener:
     def _device_claim_changed(self, namespace: str, name: str) -> None:
         self._tell_pods(self._hands.views.pods_with_device_claim(namespace, name))
 
-    def _claims_changed(self, namespace: str, _name: str) -> None:
+    def _claims_changed(self, namespace: str) -> None:
         """Tell anew of the pods with claims on devices of a namespace; of none: of all."""
         pods = self._hands.views.pods_with_device_claims()
         self._tell_pods(one for one in pods if namespace in ("", one["metadata"]["namespace"]))

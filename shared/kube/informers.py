@@ -3,10 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import random
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
+from shared.clock import Clock
 from shared.kube.informer import Informer
-from shared.kube.port import JSON, Resource
+from shared.kube.port import JSON, Cluster, Resource
+from shared.kube.store import Index
+
+
+def lean(obj: JSON) -> JSON:
+    """Drop what nobody here reads, to save memory."""
+    return {**obj, "metadata": {key: one for key, one in obj["metadata"].items() if key != "managedFields"}}
+
+
+def following(
+    cluster: Cluster,
+    kinds: Iterable[Resource],
+    *,
+    clock: Clock,
+    on_change: Callable[[Resource, JSON | None, JSON | None], None],
+    indexes: Mapping[Resource, Mapping[str, Index]],
+) -> dict[Resource, Informer]:
+    """Return an informer of each kind; all tell ``on_change``, with the kind, and keep lean objects."""
+    return {
+        resource: Informer(
+            cluster,
+            resource,
+            clock=clock,
+            on_change=partial(on_change, resource),
+            transform=lean,
+            indexes=indexes.get(resource),
+            rng=random.Random(resource.plural),  # noqa: S311 - jitter, the same on each run
+        )
+        for resource in kinds
+    }
 
 
 class Informers:

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from typing import Any, Final
 
 from services.controller.adapters.avoided import Avoided
@@ -29,8 +27,7 @@ from services.controller.core.podclaims import PodClaim, claims_in
 from shared.api import resources as r
 from shared.clock import Clock
 from shared.errors import NotFound, Unavailable
-from shared.kube.informer import Informer
-from shared.kube.informers import Informers
+from shared.kube.informers import Informers, following
 from shared.kube.port import Cluster, Resource
 
 KINDS: Final = (r.DEVICECLASSES, r.RESOURCESLICES, r.RESOURCECLAIMS, r.RESOURCECLAIMTEMPLATES)
@@ -50,27 +47,14 @@ class DeviceViews(Informers):
         self._clock = clock
         self._served: bool | None = None
         indexes = {r.RESOURCESLICES: {_BY_POOL: lambda one: ("/".join(pool_of(one)),)}}
-        super().__init__(
-            {
-                resource: Informer(
-                    cluster,
-                    resource,
-                    clock=clock,
-                    on_change=partial(self._changed, resource),
-                    transform=_trim,
-                    indexes=indexes.get(resource),
-                    rng=random.Random(resource.plural),  # noqa: S311 - jitter, the same on each run
-                )
-                for resource in KINDS
-            }
-        )
+        super().__init__(following(cluster, KINDS, clock=clock, on_change=self._changed, indexes=indexes))
         self.held = Held(self)
         self.on_node: Callable[[str], None] = lambda _name: None
         """Told of a node, by name, that has other devices to count."""
         self.on_claim: Callable[[str, str], None] = lambda _namespace, _name: None
         """Told of a claim that has changed."""
-        self.on_asking: Callable[[str, str], None] = lambda _namespace, _name: None
-        """Told of a claim or template whose pods may come to something else; no name: of any."""
+        self.on_asking: Callable[[str], None] = lambda _namespace: None
+        """Told of a namespace whose pods with claims may come to something else; empty: of all."""
         self.on_gang: Callable[[str], None] = lambda _key: None
         """Told of a job's gang of which a claim, template or class has changed."""
         self._avoided: Avoided[tuple[str, str]] = Avoided(clock, self._look_again)
@@ -170,7 +154,7 @@ class DeviceViews(Informers):
 
     def _look_again(self, name: tuple[str, str]) -> None:
         """Tell anew of whoever asks for a claim or template."""
-        self.on_asking(*name)
+        self.on_asking(name[0])
         for resource in (r.RESOURCECLAIMS, r.RESOURCECLAIMTEMPLATES):
             self._tell_gangs((resource, *name))
 
@@ -187,7 +171,7 @@ class DeviceViews(Informers):
         if resource is r.DEVICECLASSES:
             self.held.forget_matches()
             self._tell(list(self.held.on_node))
-            self.on_asking("", "")
+            self.on_asking("")
             self._tell_gangs((resource, "", ""))
             return
         spec = (new or {}).get("spec") or {}
@@ -196,7 +180,7 @@ class DeviceViews(Informers):
             self._tell(self.held.put_claim(old, new))
             self.on_claim(namespace, name)
         else:
-            self.on_asking(namespace, name)
+            self.on_asking(namespace)
         self._tell_gangs((resource, namespace, name))
 
     def _count(self, name: Name, kinds: frozenset[Kind]) -> None:
@@ -218,8 +202,3 @@ class DeviceViews(Informers):
     def _tell_gangs(self, name: Name) -> None:
         for gang in sorted(self._gangs.pop(name, ())):
             self.on_gang(gang)
-
-
-def _trim(obj: JSON) -> JSON:
-    """Drop what nobody here reads, to save memory."""
-    return {**obj, "metadata": {key: one for key, one in obj["metadata"].items() if key != "managedFields"}}

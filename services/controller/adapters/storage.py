@@ -8,7 +8,6 @@ its class changes; only when it comes to something else are the pods and gangs t
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
@@ -28,8 +27,7 @@ from services.controller.core.volumes import (
 from shared.api import resources as r
 from shared.clock import Clock
 from shared.events.contracts import Volumes
-from shared.kube.informer import Informer
-from shared.kube.informers import Informers
+from shared.kube.informers import Informers, following
 from shared.kube.port import Cluster, Resource
 
 KINDS: Final = (r.PVS, r.STORAGECLASSES, r.CSINODES)
@@ -44,20 +42,7 @@ class StorageViews(Informers):
 
     def __init__(self, cluster: Cluster, *, clock: Clock) -> None:
         indexes = {r.PVS: {_BY_CLASS: lambda one: (class_of(one),), _BY_HOST: _hosts}}
-        super().__init__(
-            {
-                resource: Informer(
-                    cluster,
-                    resource,
-                    clock=clock,
-                    on_change=partial(self._changed, resource),
-                    transform=_trim,
-                    indexes=indexes.get(resource),
-                    rng=random.Random(resource.plural),  # noqa: S311 - jitter, the same on each run
-                )
-                for resource in KINDS
-            }
-        )
+        super().__init__(following(cluster, KINDS, clock=clock, on_change=self._changed, indexes=indexes))
         self.claims: Mapping[Name, JSON] = {}
         """All claims, live."""
         self.on_claim: Callable[[str, str, Iterable[str]], None] = lambda _namespace, _name, _gangs: None
@@ -249,8 +234,3 @@ class StorageViews(Informers):
 def _hosts(volume: JSON) -> tuple[str, ...]:
     host = host_of(volume)
     return () if host is None else (host,)
-
-
-def _trim(obj: JSON) -> JSON:
-    """Drop what nobody here reads, to save memory."""
-    return {**obj, "metadata": {key: one for key, one in obj["metadata"].items() if key != "managedFields"}}
