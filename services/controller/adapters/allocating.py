@@ -8,7 +8,6 @@ of a decision gets none, what the decision's other pods got is given back.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from services.controller.adapters.api import Api
@@ -39,12 +38,8 @@ _NO_DEVICES: Final[JSON] = {"status": {"reservedFor": None, "allocation": None}}
 _MADE: Final = "it is not made yet"
 
 
-@dataclass(slots=True)
-class _Given:
-    """What one decision's pods got."""
-
-    claims: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
-    """Namespace and name of each claim, and the UID of the pod."""
+_Given = list[tuple[str, str, str]]
+"""What one decision's pods got: namespace and name of each claim, and the UID of the pod."""
 
 
 class Allocating:
@@ -73,12 +68,12 @@ class Allocating:
 
         Raises what passes.
         """
-        given = _Given()
+        given: _Given = []
         until = self._clock.monotonic() + _PATIENCE
         told = await together(self._settle(namespace, one, given, until, still) for one in placed)
         failures = {one.pod: why for one, why in zip(placed, told, strict=True) if why}
         if failures:
-            await together(self._give_back(*one) for one in given.claims)
+            await together(self._give_back(*one) for one in given)
         return failures
 
     async def _settle(
@@ -119,7 +114,7 @@ class Allocating:
         if has is not None and self._reaches(has, placed.node):
             if uid not in reserved_for(claim):
                 await self._reserve(claim, placed.pod, uid)
-                given.claims.append((*_key(claim), uid))
+                given.append((*_key(claim), uid))
             return ""
         if has is not None and not is_held_by(claim, uid):
             return f"{label} has its devices on another node"
@@ -138,7 +133,7 @@ class Allocating:
             "reservedFor": [reservation(placed.pod, uid)],
         }
         await self._patch(claim, {"status": status}, "status")
-        given.claims.append((*_key(claim), uid))
+        given.append((*_key(claim), uid))
         return ""
 
     async def _reserve(self, claim: JSON, pod: str, uid: str) -> None:

@@ -23,10 +23,10 @@ from services.controller.core.model import JSON
 from services.controller.core.podclaims import PodClaim, made_claims
 from services.controller.core.selectors import Facts, problem_of, quantity, selects, version
 from services.controller.core.shapes import node_term
+from shared.api.names import DEVICE_CLASS
 from shared.api.placement import NodeSelectorTerm
 from shared.events.contracts import NodeTerm, Requirement
 
-PREFIX: Final = "deviceclass/"
 PROTECTION: Final = "resource.kubernetes.io/delete-protection"
 """Finalizer of a claim that has devices."""
 _TRIES: Final = 20_000
@@ -73,9 +73,9 @@ class Kind:
     def resource(self) -> str:
         """The name by which they are counted."""
         if not self.selectors:
-            return f"{PREFIX}{self.device_class}"
+            return f"{DEVICE_CLASS}{self.device_class}"
         digest = blake2b("\0".join(self.selectors).encode(), digest_size=4).hexdigest()
-        return f"{PREFIX}{self.device_class}/{digest}"
+        return f"{DEVICE_CLASS}{self.device_class}/{digest}"
 
     @property
     def counted(self) -> tuple[Kind, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from shared.api.names import DEVICE_CLASS
+
 CPU: Final = 0
 MEMORY: Final = 1
 PODS: Final = 2
@@ -18,7 +20,6 @@ _SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 _HIDDEN: Final = "\0"
 _DEVICE: Final = "device/"
 _NUMA: Final = "numa/"
-_CLAIMED: Final = "deviceclass/"
 
 Amounts = tuple[tuple[int, int], ...]
 """(column, amount in base units), by column, without zeros."""
@@ -69,7 +70,7 @@ class Resources:
         itself is counted.
         """
         name = self.names[column]
-        selected = name.startswith(_CLAIMED) and "/" in name.removeprefix(_CLAIMED)
+        selected = name.startswith(DEVICE_CLASS) and "/" in name.removeprefix(DEVICE_CLASS)
         return not (column in self.capacities or name.startswith((_DEVICE, _NUMA)) or selected)
 
     def amounts(self, quantities: Mapping[str, int]) -> Amounts:
