@@ -893,6 +893,10 @@ class QueueState(Contract):
     created_at: datetime | None = None
     node_groups: NodeGroups | None = None
     """Heeded where the policy says so; None: it names no affinity of its own."""
+    node_group_limits: dict[str, Resources] | None = None
+    """By group: what its pods may ask for in all on its nodes; a resource without an entry is not limited."""
+    node_group_fault: str = ""
+    """Why its limits cannot be read: then it gets no node where groups are heeded."""
 
 
 class PodGroupState(Contract):

@@ -345,8 +345,13 @@ def queue(
     guarantee: dict[str, int] | None = None,
     reclaimable: bool = True,
     groups: c.NodeGroups | None = None,
+    within: dict[str, dict[str, int]] | None = None,
+    fault: str = "",
 ) -> c.QueueState:
-    """A queue; gpu, cpu (cores) and pods are its capability. The others are of gpu and cpu (cores) also."""
+    """A queue; gpu, cpu (cores) and pods are its capability. The others are of gpu and cpu (cores) also.
+
+    ``within`` are its limits by group of nodes.
+    """
     limits = {"gpu": gpu, "cpu": cpu, "pods": pods}
     return c.QueueState(
         name=name,
@@ -359,6 +364,8 @@ def queue(
         deserved=_amounts(deserved),
         guarantee=_amounts(guarantee),
         node_groups=groups,
+        node_group_limits=within and {group: _amounts(amounts) or {} for group, amounts in within.items()},
+        node_group_fault=fault,
     )
 
 

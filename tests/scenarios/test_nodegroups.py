@@ -18,12 +18,14 @@ from tests.scenarios.scenario import (
     RUNNING,
     Scenario,
     adds,
+    finishes,
     job,
     node,
     placed,
     queue,
     sets,
     submits,
+    task,
     uses,
     waits,
 )
@@ -265,7 +267,177 @@ EVICTIONS = [
 ]
 
 
-@pytest.mark.parametrize("scenario", [*WHERE, *TREES, *CHANGES, *EVICTIONS], ids=lambda one: one.name)
+FULL = "queue q may use 4 nvidia.com/gpu of the nodes of group a: 4 nvidia.com/gpu are used, this needs 1"
+LIMITS = [
+    Scenario(
+        "a queue uses no more of a group's nodes than its limit, whatever is free there",
+        nodes=[of("a", "n1", gpu=3), of("a", "n2", gpu=3)],
+        queues=[queue("q", groups=groups("a"), within={"a": {"gpu": 4}})],
+        jobs=[job("train", gang=4, gpu=1, queue="q"), job("more", gang=1, gpu=1, queue="q", at=1)],
+        policy=STRICT,
+        expect={"train": placed(4), "more": waits("node-group-limit", FULL)},
+    ),
+    Scenario(
+        "what the limit of one group does not let be goes to another that the queue may use",
+        nodes=[of("a", "n1"), of("b", "n2")],
+        queues=[queue("q", groups=groups("a", likes=["b"]), within={"a": {"gpu": 2}})],
+        jobs=[job("train", gang=5, gpu=1, queue="q")],
+        policy=STRICT,
+        expect={"train": placed(n1=2, n2=3)},
+    ),
+    Scenario(
+        "a gang that a limit does not let be whole gets nothing",
+        nodes=[of("a", "n1"), of("b", "n2", gpu=2)],
+        queues=[queue("q", groups=groups("a", "b"), within={"a": {"gpu": 2}})],
+        jobs=[job("train", gang=5, gpu=1, queue="q")],
+        policy=STRICT,
+        expect={"train": waits("node-group-limit", "may use 2 nvidia.com/gpu", "more than it may ever use")},
+    ),
+    Scenario(
+        "only what the limit names is limited, and there it is what all pods ask for together",
+        nodes=[of("a", "n1", cpu=64)],
+        queues=[queue("q", groups=groups("a"), within={"a": {"cpu": 3}})],
+        jobs=[
+            job("gpus", gang=6, gpu=1, cpu=0, queue="q"),
+            job("cpus", gang=3, gpu=0, cpu=1, queue="q", at=1),
+            job("more", gang=1, gpu=0, cpu=1, queue="q", at=2),
+        ],
+        policy=STRICT,
+        expect={"gpus": placed(6), "cpus": placed(3), "more": waits("node-group-limit", "3 cpu are used")},
+    ),
+    Scenario(
+        "a group that no limit names is not limited",
+        nodes=[of("b", "n1")],
+        queues=[queue("q", groups=groups("a", "b"), within={"a": {"gpu": 1}})],
+        jobs=[job("train", gang=8, gpu=1, queue="q")],
+        policy=STRICT,
+        expect={"train": placed(n1=8)},
+    ),
+    Scenario(
+        "each queue has limits of its own",
+        nodes=[of("a", "n1", gpu=16)],
+        queues=[
+            queue("q", groups=groups("a"), within={"a": {"gpu": 4}}),
+            queue("r", groups=groups("a"), within={"a": {"gpu": 3}}),
+            queue("s", groups=groups("a")),
+        ],
+        jobs=[
+            job("q", gang=4, gpu=1, queue="q"),
+            job("r", gang=3, gpu=1, queue="r"),
+            job("r-more", gang=1, gpu=1, queue="r", at=1),
+            job("s", gang=1, gpu=1, queue="s"),
+        ],
+        policy=STRICT,
+        expect={"q": placed(4), "r": placed(3), "r-more": waits("node-group-limit"), "s": placed(1)},
+    ),
+    Scenario(
+        "a queue has the affinity of the one above it, and not its limits",
+        nodes=[of("a", "n1")],
+        queues=[queue("top", groups=groups("a"), within={"a": {"gpu": 1}}), queue("low", parent="top")],
+        jobs=[job("train", gang=8, gpu=1, queue="low")],
+        policy=TREE,
+        expect={"train": placed(n1=8)},
+    ),
+    Scenario(
+        "pods beyond a gang's minimum are added up to the limit",
+        nodes=[of("a", "n1")],
+        queues=[queue("q", groups=groups("a"), within={"a": {"gpu": 5}})],
+        jobs=[job("train", task("worker", 8, 2, gpu=1), gang=2, queue="q")],
+        policy=STRICT,
+        expect={"train": placed(5)},
+    ),
+    Scenario(
+        "a gang starts when enough of its queue has ended there, and not for what others leave",
+        nodes=[of("a", "n1", gpu=4)],
+        queues=[queue("q", groups=groups("a"), within={"a": {"gpu": 2}}), queue("r", groups=groups("a"))],
+        jobs=[
+            job("one", gang=2, gpu=1, queue="q"),
+            job("other", gang=1, gpu=1, queue="r"),
+            job("two", gang=2, gpu=1, queue="q", at=1),
+            job("three", gang=2, gpu=1, queue="q", at=2),
+        ],
+        then=[finishes("other"), finishes("one")],
+        policy=STRICT,
+        expect={"two": placed(n1=2), "three": waits("node-group-limit")},
+    ),
+    Scenario(
+        "a limit that is set while pods run counts them",
+        nodes=[of("a", "n1")],
+        queues=[queue("q", groups=groups("a"))],
+        jobs=[job("train", gang=3, gpu=1, queue="q")],
+        then=[
+            sets(queue("q", groups=groups("a"), within={"a": {"gpu": 4}})),
+            submits(job("next", gang=1, gpu=1, queue="q"), job("more", gang=1, gpu=1, queue="q", at=1)),
+        ],
+        policy=STRICT,
+        expect={"train": RUNNING, "next": placed(1), "more": waits("node-group-limit", FULL)},
+    ),
+    Scenario(
+        "a lower limit lets run what runs, and a higher one starts what waits",
+        nodes=[of("a", "n1")],
+        queues=[queue("q", groups=groups("a"), within={"a": {"gpu": 4}})],
+        jobs=[job("train", gang=4, gpu=1, queue="q"), job("next", gang=2, gpu=1, queue="q", at=1)],
+        then=[
+            sets(queue("q", groups=groups("a"), within={"a": {"gpu": 1}})),
+            sets(queue("q", groups=groups("a"), within={"a": {"gpu": 6}})),
+        ],
+        policy=STRICT,
+        expect={"train": placed(4), "next": placed(2)},
+    ),
+    Scenario(
+        "no limit any more: what waits starts",
+        nodes=[of("a", "n1")],
+        queues=[queue("q", groups=groups("a"), within={"a": {"gpu": 1}})],
+        jobs=[job("train", gang=4, gpu=1, queue="q")],
+        then=[sets(queue("q", groups=groups("a")))],
+        policy=STRICT,
+        expect={"train": placed(4)},
+    ),
+    Scenario(
+        "pods on a node that is of another group now count there",
+        nodes=[of("a", "n1", gpu=2), of("a", "n2", gpu=2)],
+        queues=[queue("q", groups=groups("a", "b"), within={"a": {"gpu": 2}, "b": {"gpu": 2}})],
+        jobs=[job("one", gang=2, gpu=1, queue="q"), job("two", gang=2, gpu=1, queue="q", at=1)],
+        then=[adds(of("b", "n1", gpu=2))],
+        policy=STRICT,
+        expect={"one": placed(n1=2), "two": placed(n2=2)},
+    ),
+    Scenario(
+        "limits that cannot be read leave the queue no node, and the reason says what is wrong",
+        nodes=[of("a", "n1")],
+        queues=[queue("q", groups=groups("a"), fault="limits: a.cpu: 'x' is no quantity")],
+        jobs=[job("train", gang=1, gpu=1, queue="q")],
+        policy=STRICT,
+        expect={"train": waits("no-node-in-group", "the queue may use (none: limits: a.cpu: 'x'")},
+    ),
+    Scenario(
+        "limits mean nothing where groups are only liked",
+        nodes=[of("a", "n1")],
+        queues=[queue("q", groups=groups("a"), within={"a": {"gpu": 1}})],
+        jobs=[job("train", gang=8, gpu=1, queue="q")],
+        policy=Policy(grouping=Grouping(filters=False)),
+        expect={"train": placed(n1=8)},
+    ),
+    Scenario(
+        "a gang of higher priority evicts some of its own queue to come within a limit, although room is free",
+        nodes=[of("a", "n1")],
+        queues=[queue("q", groups=groups("a"), within={"a": {"gpu": 2}}), queue("r", groups=groups("a"))],
+        jobs=[
+            job("low", gang=1, gpu=1, queue="q"),
+            job("lower", gang=1, gpu=1, queue="q", at=1),
+            job("other", gang=1, gpu=1, queue="r"),
+        ],
+        then=[submits(job("high", gang=1, gpu=1, queue="q", priority=10, at=2))],
+        policy=STRICT,
+        expect={"low": RUNNING, "other": RUNNING, "high": placed(n1=1)},
+        evicted=["lower-worker-0"],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    "scenario", [*WHERE, *TREES, *CHANGES, *EVICTIONS, *LIMITS], ids=lambda one: one.name
+)
 def test_node_groups(scenario: Scenario) -> None:
     scenario.run()
 

@@ -6,6 +6,7 @@ the same events, and knows nothing of the model's inside.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -16,6 +17,7 @@ from services.scheduler.core.model import Model
 from services.scheduler.core.numa import numa_cpus
 from services.scheduler.core.policy import Policy
 from services.scheduler.core.results import apply_result
+from shared.api.names import NODEGROUP_NAME
 from shared.events import contracts as c
 from tests.scenarios.aligning import Having, check_numa
 from tests.scenarios.among_pods import There, check_among
@@ -166,6 +168,7 @@ class World:
                 self.check_room({row[2] for row in decision.rows})
                 self.check_kept({one.node for one in decision.reservations})
                 self.check_queues(decision)
+                self.check_groups(decision)
         self.decisions += len(found)
         return found
 
@@ -358,20 +361,22 @@ class World:
         decided = [row[0] for row in decision.rows]
         check_near(gang, decided, places, self.books.hypernodes, self.books.nodes)
 
-    def there(self) -> list[There]:
-        """All pods that are on nodes, or in flight."""
-        there = [
-            There(pod.name, pod.namespace, pod.node, pod.shape)
+    def there(self, *, twice: bool = False) -> list[There]:
+        """All pods that are on nodes, or in flight; ``twice``: of an earlier generation too, if both are."""
+        bound = [
+            pod
             for pod in self.books.pods.values()
             if pod.node is not None and pod.phase not in ("Succeeded", "Failed")
         ]
-        known = {(pod.namespace, pod.name) for pod in there}
+        there = [There(pod.name, pod.namespace, pod.node, pod.shape) for pod in bound]
+        known = {(pod.namespace, pod.name): pod.generation for pod in bound}
         for other in self.books.flying.values():
             shapes = self.books.shapes[other.number]
             there += [
                 There(row[0], other.namespace, row[2], shapes[row[1]], flight=other.number)
                 for row in other.rows
-                if (other.namespace, row[0]) not in known
+                if (there_now := known.get((other.namespace, row[0]))) is None
+                or (twice and there_now != other.generation)
             ]
         return there
 
@@ -529,6 +534,21 @@ class World:
             state = self.books.queues.get(level)
             for resource, limit in ((state.capability or {}) if state else {}).items():
                 assert resource not in took or held.get(resource, 0) <= limit, (level, held)
+
+    def check_groups(self, decision: Decision) -> None:
+        """A queue has no more of a group of nodes than it may, if the decision gave it any there."""
+        grouping = self.policy.grouping
+        queue = self.books.queues.get(self.books.gangs[decision.namespace, decision.name].queue)
+        if grouping is None or not grouping.filters or queue is None or not queue.node_group_limits:
+            return
+        label = {name: state.labels.get(NODEGROUP_NAME) for name, state in self.books.nodes.items()}
+        for group in {label.get(row[2]) for row in decision.rows}:
+            held: Counter[str] = Counter()
+            for node, owner, amounts in self.charges():
+                if owner == queue.name and label.get(node) == group:
+                    held.update(amounts)
+            for resource, most in queue.node_group_limits.get(group or "", {}).items():
+                assert held[resource] <= most, (decision.number, queue.name, group, resource)
 
     def _levels(self, queue: str | None) -> list[str]:
         levels: list[str] = []

@@ -13,6 +13,7 @@ from typing import Final
 from services.controller.core.devices import held_parts, node_devices, requests_of
 from services.controller.core.exposing import read_urls
 from services.controller.core.model import JSON, Wanted
+from services.controller.core.nodegroups import read_groups, read_limits
 from services.controller.core.podview import owner_job, read_pod
 from services.controller.core.shapes import marks_of
 from services.controller.core.status import Status
@@ -21,7 +22,7 @@ from shared.api.core import Node, PriorityClass
 from shared.api.duration import parse_duration
 from shared.api.meta import parse_time
 from shared.api.podspec import resource_list
-from shared.api.scheduling import NodeGroupAffinity, Queue, QueueAffinity
+from shared.api.scheduling import Queue
 from shared.api.topology import HyperNode
 from shared.events import contracts as c
 from shared.events.contracts import Gang, JobState, NodeState, PodGroupState, PodState, QueueState, Shape
@@ -135,6 +136,7 @@ def queue_state(raw: JSON) -> QueueState:
     queue = Queue.model_validate(raw)
     spec, name = queue.spec, queue.metadata.name
     guarantee = spec.guarantee.resource
+    limits, fault = read_limits(queue)
     return QueueState(
         name=name,
         uid=queue.metadata.uid,
@@ -147,18 +149,9 @@ def queue_state(raw: JSON) -> QueueState:
         deserved=resource_list(spec.deserved) if spec.deserved else None,
         guarantee=resource_list(guarantee) if guarantee else None,
         created_at=_time(queue.metadata.creation_timestamp),
-        node_groups=None if spec.affinity is None else _node_groups(spec.affinity),
-    )
-
-
-def _node_groups(affinity: QueueAffinity) -> c.NodeGroups:
-    wanted = affinity.node_group_affinity or NodeGroupAffinity()
-    avoided = affinity.node_group_anti_affinity or NodeGroupAffinity()
-    return c.NodeGroups(
-        required=tuple(wanted.required_during_scheduling_ignored_during_execution),
-        preferred=tuple(wanted.preferred_during_scheduling_ignored_during_execution),
-        not_required=tuple(avoided.required_during_scheduling_ignored_during_execution),
-        not_preferred=tuple(avoided.preferred_during_scheduling_ignored_during_execution),
+        node_groups=read_groups(queue),
+        node_group_limits=limits,
+        node_group_fault=fault,
     )
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from services.scheduler.core.columns import BoolArray, CodeArray, FloatArray, SlotArray
-from services.scheduler.core.kin import Kin, Spread
+from services.scheduler.core.columns import BoolArray, CodeArray, FloatArray, IntArray, SlotArray
+from services.scheduler.core.kin import Allowance, Kin, Spread
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.rules import Rules
 
@@ -39,7 +39,38 @@ class Between:
         for constraint, sums, codes, least in self._spreads(kin.spread):
             here = codes[slots]
             found &= (here > 0) & (sums[here] + constraint.own - least <= constraint.max_skew)
+        for allowance in kin.allowances:
+            left, codes = self.left(allowance)
+            found &= left[codes[slots]] >= allowance.amount
         return found
+
+    def left(self, allowance: Allowance) -> tuple[FloatArray, CodeArray]:
+        """Return what may still be asked for, by the label's codes, and the code of each node."""
+        sums, codes = self._sums(allowance.column, allowance.key)
+        values = self._nodes.label(allowance.key).values
+        limits = (None if value is None else allowance.most.get(value) for value in values)
+        most = np.array([np.inf if limit is None else limit for limit in limits])
+        return most - sums, codes
+
+    def wide(self, slots: SlotArray, fits: IntArray, need: int) -> BoolArray:
+        """Return which nodes are in domains with room for so many, where these are to be near each other.
+
+        ``fits`` says how many pods a node has room for. Where some are there already these decide; where no
+        domain has room for all it does not matter.
+        """
+        found = np.ones(slots.size, np.bool_)
+        terms = self._kin.near
+        if not terms or not self._is_first([self._present(term.column, term.key)[0] for term in terms]):
+            return found
+        for term in terms:
+            labels = self._nodes.label(term.key)
+            here = labels.codes[slots]
+            found &= np.bincount(here, weights=fits, minlength=len(labels.values))[here] >= need
+        return found if found.any() else ~found
+
+    def _is_first(self, sums: Iterable[FloatArray]) -> bool:
+        """Whether pods that ask for each other have none to be near to: the first may be anywhere."""
+        return all(term.own for term in self._kin.near) and not any(some[1:].any() for some in sums)
 
     def scores(self, slots: SlotArray, affinity_weight: float, spread_weight: float) -> FloatArray:
         """Return how much each of the nodes is liked, each part 0..100 times its weight."""
@@ -52,9 +83,9 @@ class Between:
 
     def _near(self, slots: SlotArray) -> BoolArray:
         found = np.ones(slots.size, np.bool_)
-        sums = [(term, *self._present(term.column, term.key)) for term in self._kin.near]
-        first = all(term.own for term in self._kin.near) and not any(some[1:].any() for _, some, _ in sums)
-        for _, some, codes in sums:
+        sums = [self._present(term.column, term.key) for term in self._kin.near]
+        first = self._is_first(some for some, _ in sums)
+        for some, codes in sums:
             here = codes[slots]
             found &= (here > 0) if first else (here > 0) & (some[here] > 0)
         return found

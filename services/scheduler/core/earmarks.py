@@ -11,7 +11,8 @@ until they have left and are made anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,10 +82,9 @@ class Earmark:
         choice = choice_of(gang)
         return needs == kept or (choice is not None and choice.allows(kept))
 
-    def reshape(self, shapes: Iterable[Shape]) -> None:
-        """Keep the room for others of the same amounts: the gang's shapes as they are now, in order."""
-        now = zip(shapes, self.places, strict=True)
-        self.places = tuple((shape, slots, counts) for shape, (_, slots, counts) in now)
+    def reshape(self, now: Callable[[Shape], Shape]) -> None:
+        """Keep the room for others of the same amounts: the gang's shapes as they are now."""
+        self.places = tuple((now(shape), slots, counts) for shape, slots, counts in self.places)
 
     def divide(self, gang: Gang) -> tuple[list[Pick], list[tuple[Shape, list[int], list[int]]]]:
         """Return the members of a gang that moves which have room here, the minimum first, and where.
@@ -138,10 +138,25 @@ class Earmarks:
             self._charge(mark, -1)
         return mark
 
-    def restore(self, mark: Earmark) -> None:
-        """Keep again what was dropped a moment ago."""
-        self._of[mark.key] = mark
-        self._charge(mark, 1)
+    @contextmanager
+    def lifted(self, key: Key) -> Iterator[None]:
+        """Keep no room for a gang for as long as it takes to look; nobody is woken by it."""
+        nodes, mark = self._nodes, self._of[key]
+        before = set(nodes.moved), set(nodes.grown), nodes.room_version
+        self._hold(mark, -1)
+        try:
+            yield
+        finally:
+            self._hold(mark, 1)
+            nodes.moved, nodes.grown, nodes.room_version = before
+
+    def reshape(self, key: Key, now: Callable[[Shape], Shape]) -> None:
+        """Keep a gang's room for its shapes as they are now: of the same amounts, in other columns."""
+        mark = self._of.get(key)
+        if mark is not None:
+            self._hold(mark, -1)
+            mark.reshape(now)
+            self._hold(mark, 1)
 
     def due(self, now: float) -> list[Earmark]:
         """Return the earmarks whose time is over."""
@@ -184,14 +199,19 @@ class Earmarks:
 
     def _charge(self, mark: Earmark, sign: int) -> None:
         nodes = self._nodes
+        where = [slot for _, slots, _ in mark.places for slot in slots]
+        for slot in where if sign > 0 else ():
+            nodes.holders[slot] += 1
+        self._hold(mark, sign)
+        for shape, _, counts in mark.places:
+            self._queues.charge(mark.queue, shape.amounts, sign * sum(counts))
+        for slot in where if sign < 0 else ():
+            nodes.release(slot)
+
+    def _hold(self, mark: Earmark, sign: int) -> None:
         for shape, slots, counts in mark.places:
             for slot, count in zip(slots, counts, strict=True):
-                if sign > 0:
-                    nodes.holders[slot] += 1
-                nodes.earmark(slot, _times(shape.charged, count), sign)
-                if sign < 0:
-                    nodes.release(slot)
-            self._queues.charge(mark.queue, shape.amounts, sign * sum(counts))
+                self._nodes.earmark(slot, _times(shape.charged, count), sign)
 
 
 def _counts(picks: list[Pick]) -> dict[int, int]:

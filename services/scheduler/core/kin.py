@@ -66,6 +66,20 @@ class Spread:
     honours_taints: bool
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Allowance:
+    """What some pods may ask for in all, of a resource, on the nodes of each value of a label."""
+
+    column: int
+    """What they have: of hidden columns."""
+    key: str
+    amount: int
+    """What one of them asks for."""
+    most: Mapping[str, int]
+    """By the label's value; a value without an entry is not limited."""
+    resource: int
+
+
 @dataclass(slots=True, eq=False)
 class Kin:
     """What the pods of one shape ask of other pods, and others of them."""
@@ -83,18 +97,21 @@ class Kin:
     """What pods elsewhere keep these away by."""
     alone: tuple[str, ...] = ()
     """Volumes that one pod at a time mounts."""
+    allowances: tuple[Allowance, ...] = ()
+    """What it may have of groups of nodes together with the others of its queue."""
 
     @property
     def columns(self) -> set[int]:
         """The columns of those that it asks for, and of those that keep it away."""
-        terms = (*self.near, *self.apart, *self.wishes, *self.banned)
-        return {one.column for one in terms} | {one.column for one in (*self.spread, *self.even)}
+        columns = {one.column for one in (*self.near, *self.apart, *self.wishes, *self.banned)}
+        columns |= {one.column for one in (*self.spread, *self.even)}
+        return columns | {one.column for one in self.allowances}
 
     @property
     def binds(self) -> bool:
         """Whether placing depends on where other pods are."""
         others = self.near or self.apart or self.spread or self.wishes or self.even or self.banned
-        return bool(others or self.alone)
+        return bool(others or self.alone or self.allowances)
 
 
 OnColumn = Callable[[int, "list[Kin]"], None]

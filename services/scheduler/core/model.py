@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from math import inf
 
 from services.scheduler.core.decisions import Flight
@@ -23,7 +24,7 @@ from services.scheduler.core.gangs import Gang, Key, Member, OrderKey, Pick, mak
 from services.scheduler.core.index import ShapeIndex
 from services.scheduler.core.learned import Learned
 from services.scheduler.core.measured import Measured
-from services.scheduler.core.nodegroups import Lots
+from services.scheduler.core.nodegroups import Lot, Lots
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.numa import Numa, cells_of, numa_room
 from services.scheduler.core.pods import ENDED, Pod, make_pod
@@ -528,32 +529,77 @@ class Model:
         return gang
 
     def sort_lots(self) -> None:
-        """Give gangs other shapes whose queues may use other groups of nodes now, and their unbound pods.
+        """Give gangs and pods other shapes whose queues may use other groups of nodes now.
 
         All get others where shapes are told apart by something else.
         """
         anew, self._shapes_anew = self._shapes_anew, False
-        if not self.lots.changed and not anew:
+        changed, self.lots.changed = self.lots.changed, False
+        if not changed and not anew:
             return
-        self.lots.changed = False
+        if changed:
+            self.nodes.capacity_version += 1  # what is kept on nodes that do not suit any more goes
+        asked: dict[Key, dict[Shape, Shape]] = {}
+        for key, pod in self.pods.items():
+            old_shape = pod.shape
+            self._sort_pod(key, pod, anew=anew)
+            if pod.gang is not None and pod.shape is not old_shape:
+                asked.setdefault(pod.gang, {})[old_shape.bare] = pod.shape.bare
+        for flight in self.flights.by_number.values():
+            self._sort_flight(flight)
         for old in list(self.gangs.values()):
             lot = self.lots.of(old.contract.queue)
             if lot == old.lot and not anew:
                 continue
-            for pod in self._pods_of.get(old.key, {}).values():
-                if pod.slot < 0:
-                    said = {"revocable": pod.revocable, "images": pod.images}
-                    asks = pod.shape.contract.model_copy(update=said)
-                    pod.shape = self.shapes.intern(asks, old.contract.namespace, lot)
             new = self._install(old.contract, old)
-            if lot != old.lot:
-                continue  # room is kept where the gang may not run any more: what does not suit it goes
-            shapes = {was.shape: now.shape for was, now in zip(old.tasks, new.tasks, strict=True)}
-            for mark in (self.earmarks.of(old.key), self.reservations.of(old.key)):
-                if mark is not None:
-                    mark.reshape([self._like(one, shapes) for one, _, _ in mark.places])
+            shapes = asked.get(old.key, {})
+            shapes |= {was.shape: now.shape for was, now in zip(old.tasks, new.tasks, strict=True)}
+            self.earmarks.reshape(old.key, partial(self._like, shapes))
+            self.reservations.reshape(old.key, partial(self._like, shapes))
 
-    def _like(self, shape: Shape, shapes: Mapping[Shape, Shape]) -> Shape:
+    def _sort_pod(self, key: Key, pod: Pod, *, anew: bool) -> None:
+        """Give a pod the shape that its queue's lot makes of it: one that is on a node if that counts it."""
+        old, lot = pod.shape, self.lots.of(pod.queue)
+        if pod.slot < 0:
+            if anew or lot != old.lot:
+                pod.shape = self._of_lot(pod, key[0], lot)
+        elif self._limited_anew(old, pod.queue):
+            pod.shape = self._alike(old, self._of_lot(pod, key[0], lot))
+            for shape, sign in ((old, -1), (pod.shape, 1)):
+                self.nodes.charge(pod.slot, shape.charged, sign, shape.mounts)
+                if pod.leaving:
+                    self.nodes.mark_releasing(pod.slot, shape.charged, sign)
+            if pod.gang is None:
+                self.workload.add(old, -1)
+                self.workload.add(pod.shape, 1)
+            self.victims.put(key, pod)
+
+    def _sort_flight(self, flight: Flight) -> None:
+        """Count pods in flight in what their queue may have of groups of nodes."""
+        queue = flight.queue.name
+        for name, (slot, old) in flight.pods.items():
+            if self._limited_anew(old, queue):
+                shape = self._alike(old, self.shapes.intern(old.contract, flight.key[0], self.lots.of(queue)))
+                flight.pods[name] = slot, shape
+                self.nodes.charge(slot, old.charged, -1, old.mounts)
+                self.nodes.charge(slot, shape.charged, 1, shape.mounts)
+
+    def _limited_anew(self, shape: Shape, queue: str) -> bool:
+        """Whether a queue may have something else of groups of nodes than a shape counts in."""
+        lot = self.lots.of(queue)
+        now, then = None if lot is None else lot.limits, None if shape.lot is None else shape.lot.limits
+        return now != then
+
+    def _alike(self, shape: Shape, bare: Shape) -> Shape:
+        """Return a shape with what another has of its node: of devices, or CPUs for itself."""
+        return self.numa.on(self.devices.like(shape, bare), shape.on_cells)
+
+    def _of_lot(self, pod: Pod, namespace: str, lot: Lot | None) -> Shape:
+        """Return what a pod asks for, where its queue has a lot."""
+        said = {"revocable": pod.revocable, "images": pod.images}
+        return self.shapes.intern(pod.shape.contract.model_copy(update=said), namespace, lot)
+
+    def _like(self, shapes: Mapping[Shape, Shape], shape: Shape) -> Shape:
         """Return a gang's shape as it is now, on the same devices; ``shapes``: by what they were."""
         return self.devices.like(shape, shapes.get(shape.bare, shape.bare))
 

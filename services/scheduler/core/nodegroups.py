@@ -6,6 +6,9 @@ lot; where the plugin is not configured there are no lots, and queues share thei
 
 Pods may run on groups that the queue requires or prefers, but for those that it must avoid. A group that it
 should avoid may be used as well, and is the last to be.
+
+A queue may also say how much its pods may ask for, in all, on the nodes of a group. Such queues have lots of
+their own, so that their pods are told from others': what they hold is a column of the nodes (``limits``).
 """
 
 from __future__ import annotations
@@ -24,6 +27,24 @@ _ANY: Final = NodeGroups()
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a queue's pods may ask for, in all, on the nodes of groups."""
+
+    queue: str
+    groups: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]
+    """(group, ((resource, amount in base units), ...)), both in order."""
+
+    @property
+    def resources(self) -> list[str]:
+        """The resources that are limited in some group, in order."""
+        return sorted({resource for _, amounts in self.groups for resource, _ in amounts})
+
+    def of(self, resource: str) -> dict[str, int]:
+        """Return the limits of one resource by group."""
+        return {group: amount for group, amounts in self.groups for one, amount in amounts if one == resource}
+
+
+@dataclass(frozen=True, slots=True)
 class Lot:
     """The groups of nodes of a queue, and of all queues that have the same."""
 
@@ -35,6 +56,10 @@ class Lot:
     """Scores of groups that have one."""
     zones: Zones | None = None
     """Nodes of zones are open to some pods at some hours (``zones``)."""
+    limits: Limits | None = None
+    """How much its pods may have of the nodes of groups."""
+    fault: str = ""
+    """Why its queue gets no node: limits that cannot be read."""
 
     def takes(self, group: str | None) -> bool:
         """Whether pods may run on nodes of a group (None: of none)."""
@@ -44,6 +69,8 @@ class Lot:
 
     def describe(self) -> str:
         """Return in words where its pods may run."""
+        if self.fault:
+            return f"none: {self.fault}"
         if not self.groups:
             return "nodes of no group" if self.loose else "none"
         return ", ".join(self.groups)
@@ -72,9 +99,7 @@ class Lots:
         if self._grouping is None and self._zones is None:
             return
         if (before is None) != (after is None) or (
-            before is not None
-            and after is not None
-            and (before.node_groups, before.parent) != (after.node_groups, after.parent)
+            before is not None and after is not None and _said(before) != _said(after)
         ):
             self.changed = True
             self._of.clear()
@@ -88,8 +113,10 @@ class Lots:
         return self._of[queue]
 
     def _lot(self, queue: str) -> Lot:
-        grouping = self._grouping
+        grouping, facts = self._grouping, self._facts(queue)
         lot = Lot() if grouping is None else lot_of(self._affinity(queue, grouping), grouping)
+        if grouping is not None and grouping.filters and facts is not None:
+            lot = _limited(lot, facts)
         return replace(lot, zones=self._zones)
 
     def _affinity(self, queue: str, grouping: Grouping) -> NodeGroups:
@@ -104,6 +131,23 @@ class Lots:
             seen.add(facts.name)
             facts = self._facts(facts.parent)
         return _ANY
+
+
+def _said(queue: QueueState) -> tuple[object, ...]:
+    """Return all of a queue that lots follow from."""
+    return queue.parent, queue.node_groups, queue.node_group_limits, queue.node_group_fault
+
+
+def _limited(lot: Lot, queue: QueueState) -> Lot:
+    """Return a lot within its queue's own limits: those of queues above it are not its own."""
+    if queue.node_group_fault:
+        return replace(lot, groups=(), loose=False, fault=queue.node_group_fault)
+    groups = tuple(
+        (group, tuple(sorted(amounts.items())))
+        for group, amounts in sorted((queue.node_group_limits or {}).items())
+        if amounts and lot.takes(group)
+    )
+    return replace(lot, limits=Limits(queue.name, groups)) if groups else lot
 
 
 def lot_of(affinity: NodeGroups, grouping: Grouping) -> Lot:

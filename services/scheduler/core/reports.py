@@ -14,6 +14,7 @@ from itertools import islice
 from math import inf
 
 from services.scheduler.core import near, quota, room
+from services.scheduler.core.amongreasons import among_pods
 from services.scheduler.core.earmarks import Earmark
 from services.scheduler.core.extending import unvoted
 from services.scheduler.core.foresight import Foresight, Outlook
@@ -338,7 +339,7 @@ def _no_room(model: Model, lane: Lane, *, together: bool) -> Reasons:
     if lane.choice is not None and parts:
         return tuple(parts)
     if together and isinstance(lane.stop, NoRoom) and lane.stop.shape.between is not None:
-        return (_among_pods(model, lane.stop), *parts)
+        return (among_pods(model, lane.stop), *parts)
     if together:
         return (
             Reason(
@@ -349,28 +350,6 @@ def _no_room(model: Model, lane: Lane, *, together: bool) -> Reasons:
             *parts,
         )
     return tuple(parts) or (Reason(code="deciding", message="its turn comes in the next cycle"),)
-
-
-def _among_pods(model: Model, stop: NoRoom) -> Reason:
-    """Say that there is room, but not where pods may be for what they ask of others, or others of them."""
-    kin = stop.shape.kin
-    taken = () if kin is None else tuple(filter(model.nodes.volumes.is_mounted, kin.alone))
-    if kin is not None and kin.alone and (taken or stop.need > 1):
-        claim = (taken or kin.alone)[0]
-        return Reason(
-            code="claim-in-use",
-            message=f"claim {claim} is ReadWriteOncePod: one pod at a time mounts it, and "
-            + ("one does" if taken else f"{stop.need} are to start together"),
-            numbers={"claim": claim, "needed": stop.need},
-            next_step="wait for the pod that mounts it to end" if taken else "give each pod its own claim",
-        )
-    return Reason(
-        code="no-room-among-pods",
-        message=f"affinity, anti-affinity or spread leaves places for {stop.fits} of {stop.need} pods with "
-        f"{stop.shape.describe(model.resources)}",
-        numbers={"fits": stop.fits, "needed": stop.need},
-        next_step="wait for other pods to start or end, or ask less of them",
-    )
 
 
 def _parts(model: Model, lane: Lane) -> list[Reason]:

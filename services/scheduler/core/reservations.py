@@ -11,7 +11,7 @@ and on the decision that made the reservation, and on nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from math import inf
@@ -24,7 +24,7 @@ from services.scheduler.core.earmarks import Earmark, by_slot
 from services.scheduler.core.gangs import Key
 from services.scheduler.core.held import Held, with_parts
 from services.scheduler.core.nodes import Nodes
-from services.scheduler.core.shapes import Shapes
+from services.scheduler.core.shapes import Shape, Shapes
 from services.scheduler.core.victims import Victims
 
 _SLACK: Final = 0.001
@@ -144,6 +144,17 @@ class Reservations:
         for slot in mark.slots.tolist():
             nodes.release(slot)
         return mark
+
+    def reshape(self, key: Key, now: Callable[[Shape], Shape]) -> None:
+        """Keep a gang's room for its shapes as they are now: of the same amounts, in other columns."""
+        mark = self._of.get(key)
+        if mark is not None:
+            mark.reshape(now)
+            mark.needs = np.zeros((0, 0), np.int64)
+            self._nodes.fit_columns()
+            self._victims.refresh()
+            self._look(mark)
+            self._seen = ()
 
     def refresh(self) -> None:
         """Keep what is to be kept beside the pods that are there now."""

@@ -342,7 +342,10 @@ def _filter(code: str, count: int, words: str) -> Reason:
 _NOWHERE: Final = {
     "nodes-not-matching": ("no-node-matches", "change the selector or affinity, or label nodes"),
     "nodes-tainted": ("no-node-tolerated", "add a toleration, or take the taint off"),
-    "nodes-of-other-groups": ("no-node-in-group", "change the queue's affinity, or the nodes' label"),
+    "nodes-of-other-groups": (
+        "no-node-in-group",
+        "change what the queue says of groups, or the nodes' label",
+    ),
     "nodes-closed": ("no-node-open", "wait for the hours of the zone"),
     "nodes-revocable": ("no-node-revocable", "say that the pods are volcano.sh/preemptable, or add nodes"),
     "nodes-loaded": ("no-node-unloaded", "wait until they have less to do, or raise the thresholds of usage"),

@@ -14,8 +14,8 @@ import numpy as np
 
 from services.scheduler.core.between import Between
 from services.scheduler.core.columns import IntArray, SlotArray
-from services.scheduler.core.kin import Kin, Kinship
-from services.scheduler.core.nodegroups import Lot
+from services.scheduler.core.kin import Allowance, Kin, Kinship
+from services.scheduler.core.nodegroups import Limits, Lot
 from services.scheduler.core.nodes import Nodes
 from services.scheduler.core.numa import Cells
 from services.scheduler.core.policy import Proportion
@@ -23,6 +23,7 @@ from services.scheduler.core.proportions import Leaves, leaves_of
 from services.scheduler.core.resources import PODS, Amounts, Resources, binary
 from services.scheduler.core.rules import Limit, Rules
 from services.scheduler.core.volumes import Mounts, mounts_key, read_mounts
+from shared.api.names import NODEGROUP_NAME
 from shared.events.contracts import DeviceRequest, Mount, NodeTerm, Requirement
 from shared.events.contracts import Shape as ShapeContract
 
@@ -30,6 +31,8 @@ Asked = tuple[DeviceRequest, ...]
 """The parts of devices that a pod takes, container by container."""
 Part = tuple[int, int, int]
 """Device, thousandths of its compute and MiB of its memory."""
+_AMPLE: Final = 1 << 50
+"""More of any resource than a node has, in base units."""
 _MOST_LATEST: Final = 4096
 """Contracts of which it is remembered which shape they are."""
 
@@ -118,11 +121,11 @@ class Shape:
         """Note where its pods may go for what they ask of others."""
         self._between = between
 
-    def count_in(self, column: int) -> None:
+    def count_in(self, column: int, amount: int = 1) -> None:
         """Count the pods of this shape in one more column, on devices or not."""
-        self.charged = (*self.charged, (column, 1))
+        self.charged = (*self.charged, (column, amount))
         for one in self.placed.values():
-            one.count_in(column)
+            one.count_in(column, amount)
 
     def on(self, parts: Amounts, *, devices: tuple[int, ...] = (), cells: Cells = ()) -> Shape:
         """Return the shape of a pod that has these devices, or CPUs, of its node: so much by columns."""
@@ -273,6 +276,8 @@ class Shapes:
                 self._relate(shape, namespace)
             if mounts:
                 self._mount(shape, namespace, mounts)
+            if lot is not None and lot.limits is not None:
+                self._restrict(shape, namespace, lot.limits)
             if self._unasked is not None and shape.asks_nothing:
                 shape.count_in(self._unasked)
             self._shapes[*key, place] = shape
@@ -296,6 +301,22 @@ class Shapes:
             shape.kin = shape.kin or Kin(namespace, shape.contract.labels)
             shape.kin.alone = alone
             shape.relate(Between(self._nodes, shape.kin, shape.rules))
+
+    def _restrict(self, shape: Shape, namespace: str, limits: Limits) -> None:
+        """Count a shape's pods in what their queue has of groups of nodes, within its limits."""
+        kin = shape.kin = shape.kin or Kin(namespace, shape.contract.labels)
+        asked = dict(shape.amounts)
+        found: list[Allowance] = []
+        for name in limits.resources:
+            resource = self._resources.column(name)
+            column = self._resources.hidden(f"group/{limits.queue}/{name}", _AMPLE)
+            allowance = Allowance(column, NODEGROUP_NAME, asked.get(resource, 0), limits.of(name), resource)
+            found.append(allowance)
+            if allowance.amount:
+                shape.count_in(column, allowance.amount)
+        self._nodes.fit_columns()
+        kin.allowances = tuple(found)
+        shape.relate(Between(self._nodes, kin, shape.rules))
 
     def _new_column(self, column: int, kins: list[Kin]) -> None:
         """Count pods of shapes that are known already in a column that is new."""

@@ -239,6 +239,39 @@ def test_a_queues_fact_has_the_groups_of_nodes_that_it_asks_for_and_avoids():
     assert fact() is None
 
 
+LIMITS = "volcano.sh/nodegroup-resource-limits"
+
+
+@pytest.mark.parametrize(
+    ("text", "limits", "fault"),
+    [
+        (None, None, ""),
+        ("", None, ""),
+        ("{}", None, ""),
+        (
+            '{"a": {"cpu": "1.5", "memory": "1Gi", "x.io/y": 2}}',
+            {"a": {"cpu": 1500, "memory": 1 << 30, "x.io/y": 2}},
+            "",
+        ),
+        ('{"a": {"cpu": 0}, "b": null, "c": {}}', {"a": {"cpu": 0}, "b": {}, "c": {}}, ""),
+        ("a: {cpu: 1}", None, f"{LIMITS} is no JSON: "),
+        ("[1]", None, f"{LIMITS}: it must be an object of JSON, not [1]"),
+        ('{"a": "1"}', None, f'{LIMITS}: a must be an object of JSON, not "1"'),
+        ('{"a": {"cpu": "many"}}', None, f"{LIMITS}: a.cpu: "),
+        ('{"a": {"cpu": true}}', None, f"{LIMITS}: a.cpu: "),
+        ('{"a": {"cpu": [1]}}', None, f"{LIMITS}: a.cpu: "),
+        ('{"a": {"cpu": "-1"}}', None, f"{LIMITS}: a.cpu: must not be negative"),
+    ],
+)
+def test_a_queues_fact_has_its_limits_of_groups_of_nodes_or_what_is_wrong_with_them(text, limits, fault):
+    annotations = {} if text is None else {LIMITS: text}
+    meta = {"name": "q", "uid": "u", "creationTimestamp": "2026-03-01T12:00:00Z", "annotations": annotations}
+    found = facts.queue_state({"metadata": meta, "spec": {}})
+    assert found.node_group_limits == limits
+    assert found.node_group_fault.startswith(fault)
+    assert bool(found.node_group_fault) == bool(fault)
+
+
 async def _fact(w, key):
     return (await w.state()).get(key)
 

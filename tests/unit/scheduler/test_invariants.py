@@ -26,8 +26,9 @@ from services.scheduler.core.decisions import Decision
 from services.scheduler.core.load import Levelling, LoadLimit, LoadScore
 from services.scheduler.core.model import Model
 from services.scheduler.core.numa import numa_cpus
-from services.scheduler.core.policy import Backfill, Defragmentation, Policy, Scores
+from services.scheduler.core.policy import Backfill, Defragmentation, Grouping, Policy, Scores
 from services.scheduler.core.results import adopt, recall
+from shared.api.names import NODEGROUP_NAME
 from shared.events import contracts as c
 from shared.plugins import Plugin
 from tests.scenarios.mounting import volumes_on
@@ -90,6 +91,14 @@ LEVELS = [
     for one in LOADED[2:]
 ]
 """No node is closed for what it uses: room on one that was closed meanwhile is kept again after a restart."""
+GROUPED = [
+    replace(POLICY, grouping=Grouping(hierarchy=True)),
+    replace(POLICY, hold=timedelta(0), grouping=Grouping()),
+    replace(POLICY, hold=timedelta(0)),
+    replace(POLICY, backfill=SHORT, grouping=Grouping()),
+]
+AFFINITY = c.NodeGroups(required=("a",), preferred=("b",))
+"""A node is of the group that is called as its zone."""
 NAMES = [f"n{i}" for i in range(5)]
 JOBS = [f"j{i}" for i in range(6)]
 QUEUES = ["default", "team-a", "team-b"]
@@ -202,6 +211,18 @@ def held(model: Model, now: datetime) -> dict[Key, tuple[str, str, str]]:
     return found
 
 
+def of_groups(model: Model) -> dict[tuple[str, str], int]:
+    """What queues with limits have on nodes, by what is counted and node."""
+    counted = [(column, name) for column, name in enumerate(model.resources.names) if "group/" in name]
+    model.nodes.fit_columns()
+    found = {
+        (name, node): model.nodes.used.item(column, slot)
+        for column, name in counted
+        for node, slot in model.nodes.slots.items()
+    }
+    return {at: amount for at, amount in found.items() if amount}
+
+
 def event(decision: Decision) -> c.GangDecided:
     return c.GangDecided(
         decision=decision.number,
@@ -279,11 +300,12 @@ class Cluster(RuleBasedStateMachine):
         self.world = World(policy)
 
     @initialize(count=st.integers(1, 5), gpu=st.sampled_from([2, 4]))
-    def some_nodes(self, count, gpu, shared=0) -> None:
+    def some_nodes(self, count, gpu, shared=0, groups=None) -> None:
         for name in [*QUEUES, ABOVE]:
-            self.world.queue(queue(name))
+            self.world.queue(queue(name, groups=groups))
         for name in NAMES[:count]:
-            labels = {"zone": "ab"[int(name[1]) % 2], HOST: name}
+            zone = "ab"[int(name[1]) % 2]
+            labels = {"zone": zone, HOST: name, NODEGROUP_NAME: zone}
             self.world.node(node(name, gpu=gpu, cpu=8, labels=labels, shared=shared))
 
     # ------------------------------------------------------------------ nodes and queues
@@ -306,7 +328,7 @@ class Cluster(RuleBasedStateMachine):
                 name,
                 gpu=gpu,
                 cpu=cpu,
-                labels={"zone": zone, HOST: name},
+                labels={"zone": zone, HOST: name, NODEGROUP_NAME: zone},
                 taints=taint,
                 ready=ready,
                 pods=pods,
@@ -508,6 +530,7 @@ class Cluster(RuleBasedStateMachine):
         found = summary(self.world.decide())
         assert found == expected, (found, expected, self.world.now)
         assert held(self.world.model, self.world.now) == held(new, self.world.now)
+        assert of_groups(self.world.model) == of_groups(new)
 
     @rule()
     def what_is_decided_stays_decided(self) -> None:
@@ -532,7 +555,7 @@ class Cluster(RuleBasedStateMachine):
                     counted = int(model.nodes.used[column, slot] - model.nodes.kept[column, slot])
                     more = max(0, kept.get(name, {}).get(resource, 0) - leaving)
                     assert counted == used.get(name, {}).get(resource, 0) + more, (name, resource)
-            there = {kind: len(some) for kind, some in volumes_on(name, self.world.there()).items()}
+            there = {kind: len(some) for kind, some in volumes_on(name, self.world.there(twice=True)).items()}
             assert model.nodes.volumes.used_on(slot) == there, name
 
     def a_gang_that_nothing_stops_is_placed(self) -> None:
@@ -606,6 +629,8 @@ class Odds:
     """What nodes really use is measured, and their images count."""
     levels: bool = False
     """Pods leave nodes for what these really use."""
+    grouped: bool = False
+    """Queues may use groups of nodes, up to limits."""
 
 
 def wanted(dice: random.Random, odds: Odds) -> list[dict[str, object]]:
@@ -680,6 +705,10 @@ def step(cluster: Cluster, dice: random.Random, odds: Odds) -> None:  # noqa: C9
         state = dice.choice(["Open", "Open", "Open", "Closed"])
         gpu, parent = dice.choice([None, 3, 6]), dice.choice(["", ABOVE, ABOVE, "default"])
         guarantee = {"guarantee": {"gpu": dice.randint(1, 3)}} if dice.random() < odds.owed else {}
+        if odds.grouped:
+            within = {"a": {"gpu": dice.randint(0, 4)}, "b": {"cpu": dice.randint(0, 6), "pods": 4}}
+            within = {group: within[group] for group in dice.sample("ab", dice.randint(0, 2))}
+            guarantee |= {"groups": dice.choice([AFFINITY, AFFINITY, None]), "within": within or None}
         cluster.queue(
             dice.choice([*QUEUES, ABOVE]),
             gpu,
@@ -692,7 +721,17 @@ def step(cluster: Cluster, dice: random.Random, odds: Odds) -> None:  # noqa: C9
     elif what == "time":
         cluster.time_passes(dice.choice([1, 31, 700 if odds.levels else 31 if odds.declared else 1]))
     elif what == "policy":
-        some = LEVELS if odds.levels else MOVES if odds.moves else LOADED if odds.loaded else POLICIES
+        some = (
+            GROUPED
+            if odds.grouped
+            else LEVELS
+            if odds.levels
+            else MOVES
+            if odds.moves
+            else LOADED
+            if odds.loaded
+            else POLICIES
+        )
         cluster.policy_changes(dice.choice(some))
         cluster.a_rebuilt_model_decides_the_same(dice.randint(0, 9))
     elif what == "same":
@@ -711,7 +750,7 @@ def change_hypernodes(cluster: Cluster, dice: random.Random) -> None:
         cluster.hypernode_goes(dice.choice([*RACKS, ROW]))
 
 
-@pytest.mark.parametrize("seed", range(440))
+@pytest.mark.parametrize("seed", range(520))
 def test_the_promises_hold_through_a_busy_history(seed) -> None:
     declared = 80 <= seed < 120 or (seed >= 150 and seed % 2 == 0) or 280 <= seed < 330
     odds = Odds(
@@ -723,16 +762,19 @@ def test_the_promises_hold_through_a_busy_history(seed) -> None:
         sharing=0.7 if 260 <= seed < 280 or 310 <= seed < 330 else 0.0,
         declared=declared,
         moves=200 <= seed < 270,
-        loaded=seed >= 330,
-        levels=seed >= 370,
+        loaded=330 <= seed < 440,
+        levels=370 <= seed < 440,
+        grouped=True,
     )
     dice = random.Random(seed)
     hold = timedelta(seconds=30 if seed % 2 or declared else 3600)
     policy = replace(POLICY, hold=hold, backfill=SHORT if declared else POLICY.backfill)
     policy = LOADED[seed % len(LOADED)] if odds.loaded else policy
     policy = LEVELS[seed % len(LEVELS)] if odds.levels else policy
+    policy = GROUPED[seed % len(GROUPED)] if odds.grouped else policy
     cluster = Cluster(replace(policy, defragmentation=MOVING) if odds.moves else policy)
-    cluster.some_nodes(dice.randint(2, 5), 4, shared=2 if odds.sharing else 0)
+    shared, groups = 2 if odds.sharing else 0, AFFINITY if odds.grouped else None
+    cluster.some_nodes(dice.randint(2, 5), 4, shared=shared, groups=groups)
     for _ in range(80):
         step(cluster, dice, odds)
         cluster.room_is_never_lost_or_invented()
