@@ -38,7 +38,7 @@ def check_among(pods: Sequence[There], nodes: Mapping[str, c.NodeState]) -> None
                 assert not _meets(other, term, one, nodes), (one.name, other.name, term)
         for term in _terms(one, "podAffinity"):
             beside = [o for o in others if _meets(one, term, o, nodes)]
-            before = [o for o in others if not o.decided and _matches(one, term, o)]
+            before = [o for o in others if not o.decided and _matches(one, term, o) and o.node in nodes]
             assert beside or (_matches(one, term, one) and not before), (one.name, term)
 
 

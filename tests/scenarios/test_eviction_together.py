@@ -160,3 +160,20 @@ def test_which_devices_a_gang_gets_is_decided_when_it_lands() -> None:
     world.settle()
     (pod,) = world.members(("ns", "high"))
     assert (pod.node, pod.devices) == ("n0", (1 - kept,))
+
+
+def test_a_gang_that_waits_for_its_room_wakes_nobody_when_it_looks_whether_it_lands() -> None:
+    world = full()
+    world.submit(near(job("high", gang=2, gpu=2, priority=9, at=60)))
+    (decision,) = world.decide()
+    model = world.model
+    (mark,) = model.earmarks
+    before = model.nodes.used.copy(), set(model.nodes.moved), set(model.nodes.grown), model.nodes.room_version
+    with model.earmarks.lifted(mark.key):
+        assert (model.nodes.earmarked == 0).all()
+    after = model.nodes.used, model.nodes.moved, model.nodes.grown, model.nodes.room_version
+    assert (before[0] == after[0]).all()
+    assert before[1:] == after[1:]
+    world.carry_out(decision)
+    world.settle()
+    assert None not in on(world, "high")

@@ -78,6 +78,29 @@ def app(
 THREE = nodes(a1="a", a2="a", b1="b")
 
 SCENARIOS = [
+    # ------------------------------------------------------------------ affinity to each other
+    Scenario(
+        "pods that are to be near each other go where there is room for all, not where one is liked most",
+        nodes=[node("n1", gpu=2, labels={HOST: "n1"}), node("n2", gpu=1, labels={HOST: "n2"})],
+        jobs=[app("g", 2, label="x", asks=near(term("x")), gpu=1)],
+        expect={"g": placed(n1=2)},
+    ),
+    Scenario(
+        "by zone they may be on several of its nodes",
+        nodes=nodes(a1="a", b1="b", b2="b"),
+        jobs=[app("g", 12, label="x", asks=near(term("x", ZONE)), gpu=1)],
+        expect={"g": placed(b1=8, b2=4)},
+    ),
+    Scenario(
+        "and where others of them are already they go there",
+        nodes=nodes(a1="a", b1="b", b2="b"),
+        pods=[other("o", "a1", "x")],
+        jobs=[
+            app("g", 2, label="x", asks=near(term("x", ZONE)), gpu=1),
+            app("h", 12, label="x", asks=near(term("x", ZONE)), gpu=1, at=1),
+        ],
+        expect={"g": placed(a1=2), "h": waits("no-room-among-pods")},
+    ),
     # ------------------------------------------------------------------ anti-affinity
     Scenario(
         "pods that keep apart from each other are on a node each",

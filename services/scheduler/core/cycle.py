@@ -19,7 +19,6 @@ from services.scheduler.core.clearing import clear
 from services.scheduler.core.decisions import Decision, Flight, Outcome
 from services.scheduler.core.defragment import defragment
 from services.scheduler.core.displace import begin, make_room
-from services.scheduler.core.earmarks import Earmark
 from services.scheduler.core.gangs import NOTHING, Gang, Member, OrderKey, Pick, by_shape, first
 from services.scheduler.core.held import leaving
 from services.scheduler.core.index import Taken
@@ -133,7 +132,7 @@ class _Cycle:
                 continue
             if is_laid_out(gang) or not all(shape.bare.is_plain for shape, _, _ in mark.places):
                 if not any(map(model.is_there, mark.victims)):
-                    self._land(gang, mark)
+                    self._land(gang)
                 continue
             if not model.earmarks.is_free(mark):
                 continue
@@ -145,29 +144,40 @@ class _Cycle:
                 taken.append((shape, Taken(list(slots), list(counts))))
             self._book(gang, picks, taken, more=not mark.moves)
 
-    def _land(self, gang: Gang, mark: Earmark) -> None:
+    def _land(self, gang: Gang) -> None:
         """Place a gang for which it matters where others are: these may be others than when room was kept.
 
         Where it would land once all that is leaving has left, it waits for that.
         """
         model = self.model
         lane = model.waiting.lane_of(gang, *arrangement_of(model, gang))
-        model.earmarks.drop(gang.key)
-        with self._plan.attempt() as trial:
-            placed, stop = place(model, trial, lane)
-            if stop is None:
-                trial.commit()
-        if stop is not None:
-            with model.nodes.relieved(leaving(model.nodes)), self._plan.attempt() as trial:
-                waits = place(model, trial, lane)[1] is None
-            if waits:
-                model.earmarks.restore(mark)
-            else:
+        if lane.surplus:  # it moved, and has its minimum without those that come back
+            model.earmarks.drop(gang.key)
+            self._place_more(gang, gang.order, gang.needs.more)
+            if gang not in self._drafts:
                 assign(model, gang, self.now)
             return
+        with model.earmarks.lifted(gang.key):
+            lands = self._lands(lane)
+            with model.nodes.relieved(leaving(model.nodes)):
+                waits = not lands and self._lands(lane)
+        if waits:
+            return
+        model.earmarks.drop(gang.key)
+        if not lands:
+            assign(model, gang, self.now)
+            return
+        with self._plan.attempt() as trial:
+            placed, _ = place(model, trial, lane)
+            trial.commit()
         if lane.choice is not None:
             choose(gang, {shape: sum(taken.counts) for shape, taken in placed[0]})
         self._enter(lane, gang, placed)
+
+    def _lands(self, lane: Lane) -> bool:
+        """Whether there is room for a gang of a lane now."""
+        with self._plan.attempt() as trial:
+            return place(self.model, trial, lane)[1] is None
 
     def start_gangs(self, limit: int | None) -> bool:
         """Try the gangs below their minimum; False when ``limit`` ended it."""

@@ -244,6 +244,9 @@ class ShapeIndex:
 
     def _take_between(self, between: Between, room: SlotArray, fits: IntArray, need: int) -> Taken | None:
         """Take one place after the other where the pods placed so far leave one open; None: too few are."""
+        if need > 1:
+            wide = between.wide(room, fits, need)
+            room, fits = room[wide], fits[wide]
         left, scores = fits.copy(), self._score.many(room)
         taken: dict[int, list[Shape]] = {}
         for number in range(need):

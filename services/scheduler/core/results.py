@@ -47,6 +47,7 @@ def apply_result(model: Model, result: DecisionApplied) -> None:
         return
     flight = model.flights.by_number.get(result.decision)
     if flight is None:
+        _resolved(model, result)
         return
     gang = _present(model, result.gang)
     match result.outcome:
@@ -71,6 +72,12 @@ def apply_result(model: Model, result: DecisionApplied) -> None:
             _back_off(model, gang, result)
 
 
+def _resolved(model: Model, result: DecisionApplied) -> None:
+    """Take in what became of a decision that took nobody: its gang may be another one by now."""
+    if result.outcome is DecisionOutcome.REFUSED:
+        _end_earmark(model, (result.gang.namespace, result.gang.name), result.decision)
+
+
 def give_up(model: Model, decision: Decision, why: Reason) -> None:
     """Take back a decision that cannot be published, and hold its gang until it is another one."""
     flight = model.flights.by_number.get(decision.number)
@@ -79,7 +86,7 @@ def give_up(model: Model, decision: Decision, why: Reason) -> None:
     evicting = model.evictions.by_number.get(decision.number)
     if evicting is not None:
         _spare(model, evicting, list(evicting.left))
-    _end_earmark(model, decision)
+    _end_earmark(model, (decision.namespace, decision.name), decision.number)
     gang = _present(model, decision)
     if gang is not None:
         gang.enqueued = False
@@ -191,7 +198,7 @@ def _evicted(model: Model, one: Evicting, result: DecisionApplied) -> None:
     _spare(model, one, stay)
     if good and not failed:
         return
-    _end_earmark(model, one.decision)
+    _end_earmark(model, (one.decision.namespace, one.decision.name), one.decision.number)
     gang = _present(model, result.gang)
     if gang is not None and result.outcome is DecisionOutcome.REFUSED and not gang.confirmed:
         model.remove_podgroup(gang.contract.namespace, gang.contract.name)
@@ -208,13 +215,13 @@ def _spare(model: Model, one: Evicting, uids: list[str]) -> None:
     model.evictions.close(one)
 
 
-def _end_earmark(model: Model, decision: Decision) -> None:
-    """Keep the room of a decision no longer."""
-    reserved = model.reservations.of((decision.namespace, decision.name))
-    if reserved is not None and reserved.number == decision.number:
-        model.reservations.drop(reserved.key)
+def _end_earmark(model: Model, key: tuple[str, str], number: str) -> None:
+    """Keep the room of a gang's decision no longer."""
+    reserved = model.reservations.of(key)
+    if reserved is not None and reserved.number == number:
+        model.reservations.drop(key)
     for mark in model.earmarks:
-        if mark.number == decision.number:
+        if mark.number == number:
             model.earmarks.drop(mark.key)
             gang = model.gangs.get(mark.key)
             if gang is not None:

@@ -251,7 +251,8 @@ def _wake_used(model: Model, moved: set[int]) -> None:
         for lane in list(lanes):
             stop = lane.stop
             several = isinstance(stop, NoDomain) or (isinstance(stop, NoRoom) and stop.together)
-            several = several or (isinstance(stop, NoEntry) and len(lane.shapes) > 1)
+            among = len(lane.shapes) > 1 or shape.between is not None
+            several = several or (isinstance(stop, NoEntry) and among)
             several = several or lane.choice is not None or bool(shape.leaves)
             if several or model.index(shape).total < lane.counts[number]:
                 waiting.wake(lane)
