@@ -172,6 +172,19 @@ async def test_a_wrong_change_of_the_policy_is_counted_and_changes_nothing() -> 
         assert await place(world, "packed") == "b"
 
 
+async def test_a_wrong_policy_that_comes_later_leaves_the_built_in_one_in_force() -> None:
+    world = await a_world()
+    async with running(world) as scheduler:
+        await asyncio.sleep(0.2)
+        await place(world, "built-in")
+        await say(world, WRONG)
+        await asyncio.sleep(0.5)
+        assert scheduler.health.ready
+        await place(world, "goes-on")
+    first, second = await world.decisions()
+    assert first.policy == second.policy == SchedulerSettings().policy().digest
+
+
 async def test_a_file_wins_over_the_log(tmp_path: Path) -> None:
     world, file = await a_world(), tmp_path / "policy.conf"
     file.write_text(PACKS)

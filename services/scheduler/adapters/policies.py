@@ -1,8 +1,8 @@
 """Which policy is in force, and where it comes from: a file, or a ConfigMap that the controller tells of.
 
 A new text is read at once. One without problems is in force from the next cycle on; of one with problems
-every line is logged, and the policy before it stays. A pool whose first text has problems does not decide
-until there is a better one: nobody chose any other policy.
+every line is logged, and the policy before it stays: the built-in one where there was no text. A pool that
+begins with a text that has problems does not decide until there is a better one: nobody chose any other.
 """
 
 from __future__ import annotations
@@ -113,7 +113,9 @@ class Policies:
     def start(self) -> None:
         """Begin with what the log said last."""
         self._started = True
-        if self._said is not None:
+        if self._said is None:
+            self._taken = True
+        else:
             self._take_said()
 
     def take(self, text: str | None, source: str) -> None:
