@@ -42,7 +42,7 @@ from shared.api.meta import KubeObject
 from shared.api.nodeinfo import Numatopology
 from shared.api.pods import Pod, PodTemplateSpec
 from shared.api.podspec import pod_requests
-from shared.api.quantity import QuantityError
+from shared.api.quantity import Quantity, QuantityError
 from shared.api.scheduling import PodGroup, Queue
 from shared.api.storage import CSINode, PersistentVolume, StorageClass
 from shared.api.topology import HyperNode
@@ -206,6 +206,22 @@ def _volume(raw: JSON, _view: QueueView, _old: JSON | None) -> Judged:
     return done, found
 
 
+def _claim(raw: JSON, _view: QueueView, _old: JSON | None) -> Judged:
+    claim, found = _read(PersistentVolumeClaim, raw)
+    field, asked = "spec.resources.requests.storage", claim.spec.resources.requests.get("storage")
+    if asked is None:
+        found.append(Violation("required", field, "a claim asks for some storage"))
+    else:
+        try:
+            size = Quantity.parse(asked)
+        except QuantityError as error:
+            found.append(Violation("invalid", field, str(error)))
+        else:
+            if size <= Quantity.parse("0"):
+                found.append(Violation("invalid", field, f"{asked} must be greater than zero"))
+    return claim.dump(), found
+
+
 def _plain(model: type[KubeObject]) -> Judge:
     def judge(raw: JSON, _view: QueueView, _old: JSON | None) -> Judged:
         read, found = _read(model, raw)
@@ -231,7 +247,7 @@ KINDS: Final[Mapping[tuple[str, str], Kind]] = {
         Kind(r.JOBS, _job, changeable=True),
         Kind(r.PODGROUPS, _podgroup),
         Kind(r.PODS, _pod),
-        Kind(r.PVCS, _plain(PersistentVolumeClaim)),
+        Kind(r.PVCS, _claim),
         Kind(r.PVS, _volume),
         Kind(r.STORAGECLASSES, _plain(StorageClass), changeable=True),
         Kind(r.CSINODES, _plain(CSINode), changeable=True),

@@ -53,7 +53,8 @@ class Ledger:
         self._wanted: dict[str, int] = {}
         self._waiting = 0
         self._area = self._loaded_area = 0.0
-        self._now = first
+        self._now = self._ended = first
+        """Now, and when a job stopped last."""
         self._last = last
         self._step = max(last - first, 1.0) / _LOOKS
         self._look = first + self._step
@@ -81,6 +82,7 @@ class Ledger:
 
     def stop(self, job: TraceJob) -> None:
         """A job runs no more."""
+        self._ended = self._now
         self._held[job.queue] -= job.gpus
 
     def take(self, node: str, gpus: int) -> None:
@@ -117,7 +119,7 @@ class Ledger:
         ended = [one for one in records if one.ended is not None and one.started is not None]
         waits = [one.started - one.job.arrival for one in records if one.started is not None]
         loaded = (self._last - first) * self.total
-        whole = (self._now - first) * self.total
+        whole = (self._ended - first) * self.total
         return {
             "jobs": len(records),
             "started": len(waits),
@@ -129,7 +131,7 @@ class Ledger:
             "utilisation_to_the_end": round(self._area / whole, 6) if whole else 0.0,
             "share_error": _mean(self.series.share_error),
             "fragmentation": _mean(self.series.fragmentation),
-            "makespan_s": round(self._now - first, 3),
+            "makespan_s": round(self._ended - first, 3),
         }
 
 

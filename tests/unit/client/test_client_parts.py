@@ -14,7 +14,7 @@ import pumice
 from pumice import config
 from pumice.errors import ManifestError
 from pumice.manifest import body_of, documents
-from pumice.models import Change, JobEvent, JobView, Span
+from pumice.models import Change, JobEvent, JobView, Reason, Span, Waiting
 from pumice.render import progress, timeline, timeline_lines, waterfall
 from pumice.render.live import picture
 from pumice.render.text import age, amount, amounts, description, duration, explanation
@@ -161,6 +161,18 @@ def test_explain_of_a_job_that_nobody_looked_at_says_so():
         "job default/a waits in queue default for 0s (phase Admitted)",
         "why:       the scheduler has not looked at it yet",
     ]
+
+
+def test_explain_of_a_deleted_job_says_that_it_is():
+    job = JobView(name="a", phase="Running", started=True, deleted=True)
+    assert explanation(job, NOW) == ["job default/a was deleted: it was Running"]
+
+
+def test_explain_of_a_job_that_runs_says_why_more_of_its_pods_wait():
+    waiting = Waiting(waiting_since=NOW, reason=Reason(code="no-room", message="2 more need 2 GPUs"))
+    lines = explanation(JobView(name="a", phase="Running", started=True, waiting=waiting), NOW)
+    assert lines[0].startswith("job default/a runs in queue default: ")
+    assert lines[1:3] == ["More of its pods wait.", "why:       2 more need 2 GPUs"]
 
 
 def test_progress_in_a_pipe_says_each_thing_once():

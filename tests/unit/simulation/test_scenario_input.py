@@ -21,6 +21,13 @@ def _changed(obj: dict[str, Any], change: Callable[[dict[str, Any]], Any]) -> di
     return obj
 
 
+def claim(size: str | None) -> dict[str, Any]:
+    """A claim on so much storage."""
+    requests = {} if size is None else {"storage": size}
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": requests}}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": spec}
+
+
 @pytest.mark.parametrize(
     ("broken", "line"),
     [
@@ -50,6 +57,9 @@ def _changed(obj: dict[str, Any], change: Callable[[dict[str, Any]], Any]) -> di
             pod("p", spec={"containers": [{"name": "c", "resources": {"requests": {"cpu": "x"}}}]}),
             "'x' is not a quantity",
         ),
+        (claim("lots"), "spec.resources.requests.storage: 'lots' is not a quantity"),
+        (claim("-1Gi"), "spec.resources.requests.storage: -1Gi must be greater than zero"),
+        (claim(None), "spec.resources.requests.storage: a claim asks for some storage"),
         (queue("q", spec={"parent": "nope"}), "(Queue q): spec.parent"),
         (queue("q", spec={"weight": "2"}), "(Queue q): spec.weight: must be an integer"),
         (

@@ -95,6 +95,8 @@ def test_a_job_waits_until_there_is_room_for_all_its_pods() -> None:
 def test_a_job_larger_than_the_cluster_waits_for_ever_and_the_run_ends() -> None:
     outcome = TraceRun(_trace("0,q,64,1", "0,q,1,1"), Cluster(8)).run()
     assert (outcome.summary["jobs"], outcome.summary["started"]) == (2, 1)
+    assert outcome.summary["makespan_s"] == 1.0
+    assert outcome.summary["utilisation_to_the_end"] == pytest.approx(1 / 8)
 
 
 def test_utilisation_is_what_is_used_of_what_there_is() -> None:

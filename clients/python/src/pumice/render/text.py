@@ -110,10 +110,14 @@ def explanation(job: JobView, now: datetime) -> list[str]:
         lines = [f"{title} ended: {job.phase}{end}"]
         lines += [f"why:       {why(job)}"] if why(job) else []
         return [*lines, *violations(job)]
+    if job.deleted:
+        return [f"{title} was deleted: it was {job.phase or 'not begun'}"]
     if job.started:
+        more = [] if job.waiting is None else ["More of its pods wait.", *_obstacles(job.waiting, now)]
         return [
             f"{title} runs in queue {job.queue}: {pods(job)} pods, minimum {job.min_available}",
             *placed(job),
+            *more,
         ]
     since = job.waiting.waiting_since if job.waiting else job.created_at or job.submitted_at
     lines = [f"{title} waits in queue {job.queue} for {age(since, now)} (phase {job.phase or 'unknown'})"]
