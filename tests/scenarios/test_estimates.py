@@ -171,6 +171,18 @@ CASES = [
         nodes=(node("n1", gpu=4, labels={HOST: "n1"}), node("n2", gpu=4, labels={HOST: "n2"})),
     ),
     Case(
+        "nor is one told when room is kept for it already that these keep it out of",
+        [
+            pod("a", 1, on=["n1"], pod_labels={"app": "x"}, extras=apart(term("x"))),
+            pod("b", 1, on=["n2"], pod_labels={"app": "x"}, extras=apart(term("x"))),
+            pod("shy", 1, at=1, pod_labels={"app": "x"}, extras=apart(term("x"))),
+        ],
+        {"shy": None},
+        {"shy": "nobody can say when"},
+        nodes=(node("n1", gpu=4, labels={HOST: "n1"}), node("n2", gpu=4, labels={HOST: "n2"})),
+        then=(passes(310),),
+    ),
+    Case(
         "of a gang that can never be as it asks no start is told",
         [
             job("never", gang=2, pod_labels={"app": "x"}, extras=apart(term("x"))),

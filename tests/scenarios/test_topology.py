@@ -320,6 +320,31 @@ SCENARIOS = [
         jobs=[near(grouped(job("g", gang=4, gpu=8), 2, tier=1), tier=2)],
         expect={"g": placed(4)},
     ),
+    # ------------------------------------------------------------------ beside others
+    Scenario(
+        "a gang that must be near keeps room where it can be, and others of its needs use the other nodes",
+        nodes=[*FOUR, *nodes("c1")],
+        hypernodes=[hypernode("rack-a", 1, "a1", "a2")],
+        jobs=[job("there", gang=1, gpu=8, on=["a1"])],
+        then=[
+            submits(near(job("g", gang=2, gpu=8)), job("h", gang=2, gpu=8)),
+            submits(job("small", gang=1, gpu=1)),
+            finishes("there"),
+        ],
+        expect={"g": placed(a1=1, a2=1), "h": placed(b1=1, b2=1), "small": placed(c1=1)},
+    ),
+    Scenario(
+        "where all nodes are of racks that could hold it, others of its needs wait behind it",
+        nodes=FOUR,
+        hypernodes=RACKS,
+        jobs=[
+            job("one", gang=1, gpu=8, on=["a1"]),
+            job("two", gang=1, gpu=8, on=["b1"]),
+            near(job("g", gang=2, gpu=8, at=1)),
+            job("h", gang=1, gpu=8, at=2),
+        ],
+        expect={"g": waits("no-domain"), "h": waits("behind")},
+    ),
 ]
 
 

@@ -216,7 +216,9 @@ class Course:
             for slot, row in by_slot(places).items()
             for column, amount in row.items()
         )
-        return places if enough else None
+        if not enough or not (lane.is_simple or self._landing(lane, free)):
+            return None
+        return places
 
     def _landing(self, lane: Lane, free: IntArray) -> tuple[Place, ...] | None:
         """Return where the search places a gang when so much is free, and nothing is reserved."""

@@ -358,7 +358,8 @@ class _Cycle:
     def _hold(self, lane: Lane, stop: Stop) -> None:
         """Keep later gangs off what this one lacks, if it could ever have it and not for too long.
 
-        Only what stops it is held: a gang that has no quota starts no sooner with more room.
+        Only what stops it is held: a gang that has no quota starts no sooner with more room. One that has
+        room reserved needs no other.
         """
         scarce: Scarce
         match stop:
@@ -384,7 +385,9 @@ class _Cycle:
         kept = isinstance(stop, NoEntry) or (lane.choice is not None and isinstance(stop, NoQuota))
         kept = kept and self.model.reservations.of(gang.key) is not None
         if self.model.policy.backfill.enabled and (kept or isinstance(stop, NoRoom | NoDomain)):
-            at = lane.held_until(self.model.policy.late_after.total_seconds())
+            # Instead of all room for its pods, which it could not use, it gets some where it can be.
+            at_once = lane.layout is not None and near.is_confined(self.model, lane.layout)
+            at = lane.held_until(0.0 if at_once else self.model.policy.late_after.total_seconds())
             self.model.waiting.watch(lane, at, self.now.timestamp())
 
     # ------------------------------------------------------------------ surplus

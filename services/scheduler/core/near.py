@@ -63,6 +63,21 @@ def shortage(model: Model, layout: Layout, room: Room) -> NoDomain | None:
     return None
 
 
+def is_confined(model: Model, layout: Layout) -> bool:
+    """Whether nodes that would take its pods lie where the gang can never be: others may well use them."""
+    asked = [(layout.near, _sum(layout.parts)), *((part.near, part.counts) for part in layout.parts)]
+    for near, counts in asked:
+        if near is None or _anywhere(model, near):
+            continue
+        inside = np.zeros(model.nodes.exists.size, np.bool_)
+        for domain in _candidates(model, near, (), counts, None, ever):
+            inside[domain.slots] = True
+        rooms = [model.index(model.shapes.by_number[number]).potentials() for number, _ in counts]
+        if any(((room > 0) & ~inside[: room.size]).any() for room in rooms):
+            return True
+    return False
+
+
 def holds(model: Model, layout: Layout, slots: Mapping[str, SlotArray]) -> bool:
     """Whether pods of groups on these slots, with those that are there, are as near as a layout asks."""
     every = np.unique(np.concatenate([*slots.values(), np.zeros(0, np.intp)]))
