@@ -71,7 +71,8 @@ async def _read(
     from shared.clock import SystemClock
     from shared.log.connect import open_log
 
-    log = open_log(settings.log, clock=SystemClock(), client_id="pumice-replay", access=settings.kafka_access)
+    access = settings.kafka_access
+    log = open_log(settings.log, clock=SystemClock(), client_id="pumice-replay", access=access, make=False)
     await log.start()
     try:
         return await read_stretch(log, pool, since, until)

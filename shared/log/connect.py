@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from shared.log.port import EventLog
 
 
-def open_log(url: str, *, clock: Clock, client_id: str, access: KafkaAccess | None = None) -> EventLog:
-    """Return the log at ``url``, not yet started.
+def open_log(
+    url: str, *, clock: Clock, client_id: str, access: KafkaAccess | None = None, make: bool = True
+) -> EventLog:
+    """Return the log at ``url``, not yet started; without ``make`` its file must be there.
 
     ``memory://``, ``sqlite:///relative/path``, ``sqlite:////absolute/path`` (``?synchronous=full``
     to survive a power cut too) or ``kafka://host:port[,host:port]``, to which ``access`` opens the way.
@@ -28,7 +30,7 @@ def open_log(url: str, *, clock: Clock, client_id: str, access: KafkaAccess | No
 
             return MemoryLog(clock)
         case "sqlite":
-            return _sqlite(url, clock)
+            return _sqlite(url, clock, make=make)
         case "kafka" if parts.netloc:
             from shared.log.kafka import KafkaLog
 
@@ -47,7 +49,7 @@ def _bootstrap(url: str, servers: str) -> str:
     return servers
 
 
-def _sqlite(url: str, clock: Clock) -> EventLog:
+def _sqlite(url: str, clock: Clock, *, make: bool) -> EventLog:
     from shared.log.sqlite import SqliteLog
 
     parts = urlsplit(url)
@@ -55,4 +57,6 @@ def _sqlite(url: str, clock: Clock) -> EventLog:
     mode = parse_qs(parts.query).get("synchronous", ["normal"])[-1].lower()
     if not path or parts.netloc or mode not in {"normal", "full"}:
         raise ConfigurationError(f"log address {url!r}: give sqlite:///path[?synchronous=normal|full]")
+    if not make and not Path(path).is_file():
+        raise ConfigurationError(f"log address {url!r}: there is no file {path}")
     return SqliteLog(Path(path), clock, power_safe=mode == "full")

@@ -14,9 +14,9 @@ from typing import Any, Final
 from services.admission.core.queues import queue_info
 from services.admission.core.view import QueueIndex
 from services.admission.core.violations import Violation
-from services.simulation.core.kinds import KINDS, Kind, judge
+from services.simulation.core.kinds import KINDS, POLICY, POLICY_KEY, Kind, judge
 from services.simulation.core.notes import AT, DELETE_AT, read_times
-from services.simulation.core.store import SCHEDULERS
+from services.simulation.core.store import SCHEDULERS, key_of
 from shared.api import resources as r
 from shared.api.base import JSON
 from shared.api.first_queues import first_queues
@@ -195,7 +195,7 @@ class _Reader:
         if violations:
             return None
         self._there[ref] = done
-        text = _remark(found.kind, done.get("spec") or {})
+        text = _remark(found.kind, done)
         if text:
             self.notes.append(f"{found.document.where} ({ref[0]} {name}): {text}")
         wanted = (done.get("spec") or {}).get("priorityClassName")
@@ -219,8 +219,16 @@ class _Reader:
             self._tree.set_hypernode(ref[2], None)
 
 
-def _remark(kind: Kind, spec: JSON) -> str:
+def _remark(kind: Kind, done: JSON) -> str:
     """Return what a reader should know about an object that does not do what may be expected."""
+    if kind.resource is r.CONFIGMAPS:
+        elsewhere = POLICY_KEY in (done.get("data") or {}) and key_of(done) != POLICY
+        return (
+            f"data[{POLICY_KEY}]: not heeded; call it {'/'.join(POLICY)}, or use --policy"
+            if elsewhere
+            else ""
+        )
+    spec = done.get("spec") or {}
     scheduler = spec.get("schedulerName") or "default-scheduler"
     if kind.resource is not r.PODS or spec.get("nodeName") or scheduler in SCHEDULERS:
         return ""

@@ -95,6 +95,15 @@ def test_a_job_is_judged_by_the_queues_that_are_there_when_it_appears() -> None:
     assert any("there is no queue" in one for one in _problems(gone, job("j", at="5s", spec={"queue": "q"})))
 
 
+def test_a_policy_under_another_name_is_named_as_not_heeded() -> None:
+    data = {"volcano-scheduler.conf": "actions: allocate"}
+    meta = {"name": "ours", "namespace": "my-volcano"}
+    found = scenario({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data})
+    [note] = found.notes
+    assert "(ConfigMap my-volcano/ours): data[volcano-scheduler.conf]: not heeded" in note
+    assert "volcano-system/volcano-scheduler-configmap" in note
+
+
 def test_unknown_kinds_are_named_and_skipped() -> None:
     deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}}
     batch = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "b"}}
