@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared.events import contracts as c
-from tests.scenarios.scenario import job, leaves, node, queue, task
+from tests.scenarios.scenario import job, leaves, node, queue, reports, task
 from tests.scenarios.test_kin import HOST, ZONE, apart, other, term
 from tests.scenarios.test_kin import near as beside
 from tests.scenarios.test_topology import hypernode, near
@@ -177,3 +177,34 @@ def test_a_gang_that_waits_for_its_room_wakes_nobody_when_it_looks_whether_it_la
     world.carry_out(decision)
     world.settle()
     assert None not in on(world, "high")
+
+
+def beside_each_other(limit: int) -> World:
+    """Two nodes of 8 GPUs, and queues q and r under one that may hold ``limit``; low runs in q."""
+    world = World()
+    for one in (queue("dept", gpu=limit), queue("q", parent="dept"), queue("r", parent="dept")):
+        world.queue(one)
+    for name in ("n0", "n1"):
+        world.node(node(name, gpu=8, cpu=32))
+    world.submit(job("low", gang=1, gpu=8, queue="q", on=["n0"]))
+    world.settle()
+    return world
+
+
+def test_a_queue_holds_what_is_kept_for_a_gang_or_what_leaves_for_it_and_not_both() -> None:
+    world = beside_each_other(12)
+    world.submit(job("high", gang=1, gpu=8, queue="q", priority=9, at=1, on=["n0"]))
+    world.submit(job("beside", gang=1, gpu=4, queue="r", at=2))
+    world.submit(job("more", gang=1, gpu=1, queue="r", at=3))
+    while found := world.decide():  # and those that leave take their time
+        for one in found:
+            world.carry_out(one)
+    assert world.books.leaving
+    assert on(world, "high") == []
+    assert on(world, "beside") == ["n1"]
+    why = reports(world)["more"].reason
+    assert (why.code, why.numbers["used"], why.numbers["capability"]) == ("queue-capability", 12, 12)
+    world.victims_go()
+    world.settle()
+    assert on(world, "high") == ["n0"]
+    assert reports(world)["more"].reason.numbers["used"] == 12

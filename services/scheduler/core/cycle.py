@@ -45,6 +45,7 @@ from services.scheduler.core.settle import arrangement_of, assign, could_ever_fi
 from services.scheduler.core.shadow import Shadow
 from services.scheduler.core.shapes import Shape, amounts_of
 from services.scheduler.core.turns import Turns
+from services.scheduler.core.twice import recount
 from services.scheduler.core.zones import keep_hours
 
 _FLYING: Final = int(Member.FLYING)
@@ -72,6 +73,7 @@ def decide(model: Model, now: datetime, *, limit: int | None = None) -> Outcome:
         evicting += (*clearing, *levelling, *moving)
         cycle.add_surplus()
     placing = cycle.launch()
+    model.waiting.wake_queues(recount(model))  # what is kept and those who leave it are one to others
     if finished and not model.waiting.active:
         reserving = reserve(model, now)
     alarms = (

@@ -11,9 +11,9 @@ until they have left and are made anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -47,6 +47,10 @@ class Earmark:
     """POSIX seconds."""
     moves: bool = False
     """Its victims are the gang's own pods, which move here."""
+    there: tuple[int, int] = (-1, 0)
+    """How many victims were there in which tree of queues, as of which it is counted what is held twice."""
+    twice: Mapping[Queue, Mapping[int, int]] = field(default_factory=dict[Queue, Mapping[int, int]])
+    """By level: what its victims still hold of what is kept."""
 
     @property
     def is_over(self) -> bool:
@@ -135,8 +139,17 @@ class Earmarks:
         """Keep a gang's room no longer; return what was kept."""
         mark = self._of.pop(key, None)
         if mark is not None:
+            self.count_twice(mark, {})
             self._charge(mark, -1)
         return mark
+
+    def count_twice(self, mark: Earmark, now: Mapping[Queue, Mapping[int, int]]) -> None:
+        """Note what a mark's victims still hold of what is kept, by level."""
+        before, mark.twice = mark.twice, now
+        if before != now:
+            for sums, sign in ((before, -1), (now, 1)):
+                for level, amounts in sums.items():
+                    self._queues.count_twice(level, amounts, sign)
 
     @contextmanager
     def lifted(self, key: Key) -> Iterator[None]:

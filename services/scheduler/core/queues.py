@@ -53,6 +53,8 @@ class Queue:
     """By column: as named, nothing while the queue takes no gangs."""
     held: dict[int, int] = field(default_factory=dict[int, int])
     """By column: bound pods and decisions in flight, those of queues below included."""
+    twice: dict[int, int] = field(default_factory=dict[int, int])
+    """By column: what of ``held`` is room for gangs in which pods still are that leave for them."""
     own: dict[int, int] = field(default_factory=dict[int, int])
     wanted: dict[int, int] = field(default_factory=dict[int, int])
     """By column: what its waiting members ask for."""
@@ -118,6 +120,8 @@ class Queues:
         """Rises with what queues hold, and with their rules."""
         self._version = 0
         self._moved = False
+        self.tree_version = 0
+        """Rises when queues come, go, or move."""
         self._unweighed: set[str] = set()
         """Queues whose objects, or what plugins make of them, changed."""
         self.root = self.get(ROOT_QUEUE)
@@ -172,6 +176,7 @@ class Queues:
         if not self._moved:
             return
         self._moved = False
+        self.tree_version += 1
         self.tree = queuetree.link(self.by_name, self.root, flat=not self._sharing.hierarchy)
         ranked = "priority" in self._sharing.queue_order
         for queue in self.by_name.values():
@@ -225,11 +230,25 @@ class Queues:
         """Let questions be answered as if queues did not hold these amounts: nobody is woken by it."""
         for queue, amounts in gone.items():
             self._count(queue, tuple(amounts.items()), -1)
+        twice = [(level, level.twice) for level in self.by_name.values() if level.twice]
+        for level, _ in twice:  # what leaves has gone
+            level.twice = {}
         try:
             yield
         finally:
+            for level, sums in twice:
+                level.twice = sums
             for queue, amounts in gone.items():
                 self._count(queue, tuple(amounts.items()), 1)
+
+    def count_twice(self, level: Queue, amounts: Mapping[int, int], sign: int) -> None:
+        """Count (or no more) what a level holds of room that still holds pods which leave for it."""
+        if not any(amounts.values()):
+            return
+        for column, amount in amounts.items():
+            level.twice[column] = level.twice.get(column, 0) + sign * amount
+        self.held_version += 1
+        (self.freed if sign > 0 else self.charged).add(level.name)
 
     def want(self, queue: Queue, wanted: Mapping[int, int], sign: int) -> None:
         """Count (1) or no longer count (-1) what a waiting gang asks for."""
@@ -245,7 +264,7 @@ class Queues:
         for level in queue.chain:
             for column, limit in level.capability or ():
                 asked = total.get(column, 0)
-                if asked and asked > limit - level.held.get(column, 0):
+                if asked and asked > limit - level.held.get(column, 0) + level.twice.get(column, 0):
                     return level, column
         for column in self._guaranteed:
             if more := total.get(column, 0):

@@ -17,6 +17,7 @@ from services.scheduler.core.layout import Layout, layout_of
 from services.scheduler.core.model import Model
 from services.scheduler.core.reservations import Reserved
 from services.scheduler.core.results import expire, expire_evicting
+from services.scheduler.core.twice import recount
 
 
 def follow(model: Model) -> None:
@@ -61,6 +62,7 @@ def settle(model: Model, now: datetime) -> list[Decision]:
             model.dirty[gang] = None
     if model.capacity_seen != model.nodes.capacity_version:
         model.dirty.update(dict.fromkeys(gang for gang in model.unplaced if gang.share))
+    recount(model)
     for gang in list(model.dirty):
         assign(model, gang, now)
     model.dirty.clear()
