@@ -116,7 +116,7 @@ def _trace(
     trace = trace_of(path)
     _note((*notes, *trace.problems))
     outcome = TraceRun(trace, Cluster(gpus, node), chosen).run()
-    _note(skipped_answers(chosen))
+    _note([*skipped_answers(chosen), *outcome.unstarted()])
     if report is not None:
         write_report(report, f"{Path(path).name} on {gpus} GPUs", outcome, trace.problems)
     if output == "json":

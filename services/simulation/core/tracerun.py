@@ -32,6 +32,7 @@ _MEMORY_GIB: Final = 1024
 _GIB: Final = 1 << 30
 _PODS: Final = 1000
 _TICK: Final = timedelta(microseconds=1)
+_MOST_NAMED: Final = 5
 _IDLE_WAKES: Final = 1000
 """Times that the scheduler looks again, with nothing else left to happen, before that is the end."""
 
@@ -62,6 +63,16 @@ class TraceOutcome:
     def as_json(self) -> dict[str, Any]:
         """Return the figures in all and by queue."""
         return {**self.summary, "queues": by_queue(self.records)}
+
+    def unstarted(self) -> list[str]:
+        """Say in a line which jobs never start: the first of them, by line of the trace."""
+        jobs = [one.job for one in self.records if one.started is None]
+        named = ", ".join(
+            f"{job.name} (line {job.number}: {job.gpus} GPUs, queue {job.queue})"
+            for job in jobs[:_MOST_NAMED]
+        )
+        more = f" and {len(jobs) - _MOST_NAMED} more" if len(jobs) > _MOST_NAMED else ""
+        return [f"never started: {named}{more}"] if jobs else []
 
 
 @dataclass(slots=True)

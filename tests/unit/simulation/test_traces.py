@@ -96,6 +96,7 @@ def test_a_job_larger_than_the_cluster_waits_for_ever_and_the_run_ends() -> None
     outcome = TraceRun(_trace("0,q,64,1", "0,q,1,1"), Cluster(8)).run()
     assert (outcome.summary["jobs"], outcome.summary["started"]) == (2, 1)
     assert outcome.summary["makespan_s"] == 1.0
+    assert outcome.unstarted() == ["never started: job-2 (line 2: 64 GPUs, queue q)"]
     assert outcome.summary["utilisation_to_the_end"] == pytest.approx(1 / 8)
 
 
