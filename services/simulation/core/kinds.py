@@ -54,6 +54,8 @@ _LIMITS: Final = QueueLimits()
 _KUBELETS: Final = re.compile(r"\.(?:initContainers|containers)\[\d+\]\.")
 _PERCENT: Final = re.compile(r"(?:100|[0-9]{1,2})%", re.ASCII)
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
+_MOST_PRIORITY: Final = 1_000_000_000
+"""Of a class that is not the system's own, as in the API server."""
 _PODS_OF_A_NODE: Final = "110"
 """What a kubelet allows unless told otherwise."""
 
@@ -222,6 +224,28 @@ def _claim(raw: JSON, _view: QueueView, _old: JSON | None) -> Judged:
     return claim.dump(), found
 
 
+def _one_of(field: str, said: str | None, allowed: tuple[str, ...]) -> list[Violation]:
+    if said is None or said in allowed:
+        return []
+    return [Violation("invalid", field, f'"{said}" is not one of {", ".join(allowed)}')]
+
+
+def _priority_class(raw: JSON, _view: QueueView, _old: JSON | None) -> Judged:
+    one, found = _read(PriorityClass, raw)
+    found += _one_of("preemptionPolicy", one.preemption_policy, ("PreemptLowerPriority", "Never"))
+    if one.value > _MOST_PRIORITY and not one.metadata.name.startswith("system-"):
+        found.append(
+            Violation("invalid", "value", f"{one.value} is more than {_MOST_PRIORITY}, the most allowed")
+        )
+    return one.dump(), found
+
+
+def _storage_class(raw: JSON, _view: QueueView, _old: JSON | None) -> Judged:
+    one, found = _read(StorageClass, raw)
+    modes = ("Immediate", "WaitForFirstConsumer")
+    return one.dump(), [*found, *_one_of("volumeBindingMode", one.volume_binding_mode, modes)]
+
+
 def _plain(model: type[KubeObject]) -> Judge:
     def judge(raw: JSON, _view: QueueView, _old: JSON | None) -> Judged:
         read, found = _read(model, raw)
@@ -242,14 +266,14 @@ KINDS: Final[Mapping[tuple[str, str], Kind]] = {
         Kind(r.NODES, _node, changeable=True),
         Kind(r.NUMATOPOLOGIES, _numatopology, changeable=True),
         Kind(r.QUEUES, _queue, changeable=True),
-        Kind(r.PRIORITYCLASSES, _plain(PriorityClass), changeable=True),
+        Kind(r.PRIORITYCLASSES, _priority_class, changeable=True),
         Kind(r.HYPERNODES, _hypernode, changeable=True),
         Kind(r.JOBS, _job, changeable=True),
         Kind(r.PODGROUPS, _podgroup),
         Kind(r.PODS, _pod),
         Kind(r.PVCS, _claim),
         Kind(r.PVS, _volume),
-        Kind(r.STORAGECLASSES, _plain(StorageClass), changeable=True),
+        Kind(r.STORAGECLASSES, _storage_class, changeable=True),
         Kind(r.CSINODES, _plain(CSINode), changeable=True),
         Kind(r.DEVICECLASSES, _plain(DeviceClass), changeable=True),
         Kind(r.RESOURCESLICES, _plain(ResourceSlice), changeable=True),

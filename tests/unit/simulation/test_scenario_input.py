@@ -21,6 +21,12 @@ def _changed(obj: dict[str, Any], change: Callable[[dict[str, Any]], Any]) -> di
     return obj
 
 
+def a_class(kind: str, **fields: object) -> dict[str, Any]:
+    """A priority class or storage class."""
+    group = {"PriorityClass": "scheduling", "StorageClass": "storage"}[kind]
+    return {"apiVersion": f"{group}.k8s.io/v1", "kind": kind, "metadata": {"name": "c"}, **fields}
+
+
 def claim(size: str | None) -> dict[str, Any]:
     """A claim on so much storage."""
     requests = {} if size is None else {"storage": size}
@@ -60,6 +66,13 @@ def claim(size: str | None) -> dict[str, Any]:
         (claim("lots"), "spec.resources.requests.storage: 'lots' is not a quantity"),
         (claim("-1Gi"), "spec.resources.requests.storage: -1Gi must be greater than zero"),
         (claim(None), "spec.resources.requests.storage: a claim asks for some storage"),
+        (a_class("PriorityClass", value=10**14), "(PriorityClass c): value: "),
+        (a_class("PriorityClass", value=10**9 + 1), "value: 1000000001 is more than 1000000000"),
+        (
+            a_class("PriorityClass", preemptionPolicy="Sometimes"),
+            'preemptionPolicy: "Sometimes" is not one of',
+        ),
+        (a_class("StorageClass", volumeBindingMode="Later"), 'volumeBindingMode: "Later" is not one of'),
         (queue("q", spec={"parent": "nope"}), "(Queue q): spec.parent"),
         (queue("q", spec={"weight": "2"}), "(Queue q): spec.weight: must be an integer"),
         (
