@@ -721,17 +721,8 @@ def step(cluster: Cluster, dice: random.Random, odds: Odds) -> None:  # noqa: C9
     elif what == "time":
         cluster.time_passes(dice.choice([1, 31, 700 if odds.levels else 31 if odds.declared else 1]))
     elif what == "policy":
-        some = (
-            GROUPED
-            if odds.grouped
-            else LEVELS
-            if odds.levels
-            else MOVES
-            if odds.moves
-            else LOADED
-            if odds.loaded
-            else POLICIES
-        )
+        kinds = ((odds.grouped, GROUPED), (odds.levels, LEVELS), (odds.moves, MOVES), (odds.loaded, LOADED))
+        some = next((policies for has, policies in kinds if has), POLICIES)
         cluster.policy_changes(dice.choice(some))
         cluster.a_rebuilt_model_decides_the_same(dice.randint(0, 9))
     elif what == "same":
@@ -764,8 +755,18 @@ def test_the_promises_hold_through_a_busy_history(seed) -> None:
         moves=200 <= seed < 270,
         loaded=330 <= seed < 440,
         levels=370 <= seed < 440,
-        grouped=True,
+        grouped=seed >= 440,
     )
+    if seed >= 480:  # of several kinds at once
+        odds = replace(
+            odds,
+            laid_out=0.4 if seed % 11 == 0 else 0.0,
+            among=0.4 if seed % 3 == 0 else 0.0,
+            mounting=0.4 if seed % 7 == 0 else 0.0,
+            sharing=0.5 if seed % 5 == 0 else 0.0,
+            moves=seed % 13 == 0,
+            grouped=seed % 2 == 0,
+        )
     dice = random.Random(seed)
     hold = timedelta(seconds=30 if seed % 2 or declared else 3600)
     policy = replace(POLICY, hold=hold, backfill=SHORT if declared else POLICY.backfill)
