@@ -73,7 +73,8 @@ def decide(model: Model, now: datetime, *, limit: int | None = None) -> Outcome:
         evicting += (*clearing, *levelling, *moving)
         cycle.add_surplus()
     placing = cycle.launch()
-    model.waiting.wake_queues(recount(model))  # what is kept and those who leave it are one to others
+    if evicting:  # what is kept and those who leave it are one to others
+        model.waiting.wake_queues(recount(model))
     if finished and not model.waiting.active:
         reserving = reserve(model, now)
     alarms = (
@@ -160,26 +161,25 @@ class _Cycle:
                 assign(model, gang, self.now)
             return
         with model.earmarks.lifted(gang.key):
-            lands = self._lands(lane)
-            with model.nodes.relieved(leaving(model.nodes)):
-                waits = not lands and self._lands(lane)
-        if waits:
-            return
+            with self._plan.attempt() as trial:
+                placed, stop = place(model, trial, lane)
+                if stop is None:
+                    trial.commit()
+            if stop is not None and self._will_land(lane):
+                return
         model.earmarks.drop(gang.key)
-        if not lands:
+        if stop is not None:
             assign(model, gang, self.now)
             return
-        with self._plan.attempt() as trial:
-            placed, _ = place(model, trial, lane)
-            trial.commit()
         if lane.choice is not None:
             choose(gang, {shape: sum(taken.counts) for shape, taken in placed[0]})
         self._enter(lane, gang, placed)
 
-    def _lands(self, lane: Lane) -> bool:
-        """Whether there is room for a gang of a lane now."""
-        with self._plan.attempt() as trial:
-            return place(self.model, trial, lane)[1] is None
+    def _will_land(self, lane: Lane) -> bool:
+        """Whether there is room for a gang of a lane once all that is leaving has left."""
+        model = self.model
+        with model.nodes.relieved(leaving(model.nodes)), self._plan.attempt() as trial:
+            return place(model, trial, lane)[1] is None
 
     def start_gangs(self, limit: int | None) -> bool:
         """Try the gangs below their minimum; False when ``limit`` ended it."""

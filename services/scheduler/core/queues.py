@@ -68,6 +68,11 @@ class Queue:
     below: list[Queue] = field(default_factory=list["Queue"])
     chain: tuple[Queue, ...] = ()
     """The queue itself, the queue above it, and so on up to the root."""
+
+    def uses(self, column: int) -> int:
+        """Return what it holds, counting room and the pods that leave it once."""
+        return self.held.get(column, 0) - self.twice.get(column, 0)
+
     broken: Fault | None = None
     """Why it is not where its parent's name says."""
     active: dict[Lane, None] = field(default_factory=dict["Lane", None])
@@ -264,7 +269,7 @@ class Queues:
         for level in queue.chain:
             for column, limit in level.capability or ():
                 asked = total.get(column, 0)
-                if asked and asked > limit - level.held.get(column, 0) + level.twice.get(column, 0):
+                if asked and asked > limit - level.uses(column):
                     return level, column
         for column in self._guaranteed:
             if more := total.get(column, 0):

@@ -41,7 +41,7 @@ def over(model: Model, queue: Queue, stop: NoQuota) -> tuple[Reason, ...]:
     """Say which level would pass its capability, or leave too little of it for guarantees below."""
     level, column, asked = stop.level, stop.column, stop.asked
     limit = dict(level.capability or ()).get(column, 0)
-    used = level.held.get(column, 0) - level.twice.get(column, 0)
+    used = level.uses(column)
     name, say = model.resources.names[column], model.resources.describe
     kept = max(0, level.kept.get(column, 0) - queue.kept.get(column, 0))
     much = used + asked - limit

@@ -184,16 +184,8 @@ def _budget(raw: JSON, _view: QueueView, _old: JSON | None) -> Judged:
             message = f'"{value}" is neither a whole number from 0 on nor a percentage from 0% to 100%'
             found.append(Violation("invalid", f"spec.{name}", message))
     if (selector := budget.spec.selector) is not None:
-        operators = [one.operator for one in selector.match_expressions]
-        found += (
-            Violation(
-                "invalid",
-                f"spec.selector.matchExpressions[{index}].operator",
-                f'"{operator}" is not one of {", ".join(_OPERATORS)}',
-            )
-            for index, operator in enumerate(operators)
-            if operator not in _OPERATORS
-        )
+        for index, one in enumerate(selector.match_expressions):
+            found += _one_of(f"spec.selector.matchExpressions[{index}].operator", one.operator, _OPERATORS)
     return budget.dump(), found
 
 
@@ -224,12 +216,6 @@ def _claim(raw: JSON, _view: QueueView, _old: JSON | None) -> Judged:
     return claim.dump(), found
 
 
-def _one_of(field: str, said: str | None, allowed: tuple[str, ...]) -> list[Violation]:
-    if said is None or said in allowed:
-        return []
-    return [Violation("invalid", field, f'"{said}" is not one of {", ".join(allowed)}')]
-
-
 def _priority_class(raw: JSON, _view: QueueView, _old: JSON | None) -> Judged:
     one, found = _read(PriorityClass, raw)
     found += _one_of("preemptionPolicy", one.preemption_policy, ("PreemptLowerPriority", "Never"))
@@ -244,6 +230,12 @@ def _storage_class(raw: JSON, _view: QueueView, _old: JSON | None) -> Judged:
     one, found = _read(StorageClass, raw)
     modes = ("Immediate", "WaitForFirstConsumer")
     return one.dump(), [*found, *_one_of("volumeBindingMode", one.volume_binding_mode, modes)]
+
+
+def _one_of(field: str, said: str | None, allowed: tuple[str, ...]) -> list[Violation]:
+    if said is None or said in allowed:
+        return []
+    return [Violation("invalid", field, f'"{said}" is not one of {", ".join(allowed)}')]
 
 
 def _plain(model: type[KubeObject]) -> Judge:

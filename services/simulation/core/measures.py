@@ -60,11 +60,7 @@ class Measures:
                 if not queue.known:
                     continue
                 course = self._queues[name] = _Queue()
-            held = {
-                names[column]: float(amount - queue.twice.get(column, 0))
-                for column, amount in queue.held.items()
-                if column != PODS
-            }
+            held = {names[column]: float(queue.uses(column)) for column in queue.held if column != PODS}
             due = {
                 names[column]: part
                 for column, part in shares.deserved(queue).items()

@@ -42,3 +42,13 @@ def test_anything_else_is_refused_in_one_line_that_names_it(url):
         open_log(url, clock=SystemClock(), client_id="test")
     assert repr(url) in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_who_only_reads_makes_no_file(tmp_path: Path) -> None:
+    file = tmp_path / "there" / "log.sqlite"
+    with pytest.raises(ConfigurationError, match=f"there is no file {file}"):
+        open_log(f"sqlite:///{file}", clock=SystemClock(), client_id="test", make=False)
+    assert not file.parent.exists()
+    file.parent.mkdir()
+    file.touch()
+    open_log(f"sqlite:///{file}", clock=SystemClock(), client_id="test", make=False)
